@@ -23,7 +23,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests/python"))
 
-from many_ranks import multiplied  # noqa: E402
+from many_ranks import multiplied  # type: ignore[import-not-found]  # noqa: E402
 
 SCRIPT = """
 import sys
@@ -103,7 +103,17 @@ def measured(folder: Path, ranks: int) -> str:
         multiplied(runs[0], [sound] * ranks)
         multiplied(runs[1], [fault if rank == bad else sound for rank in range(ranks)], (1, fault))
     output = folder / f"out{ranks}"
-    command = [sys.executable, "-m", "msprobe", "diagnose", "--force", "--quiet", "-o", output, *runs]
+    command = [
+        sys.executable,
+        "-m",
+        "msprobe",
+        "diagnose",
+        "--force",
+        "--quiet",
+        "-o",
+        str(output),
+        *map(str, runs),
+    ]
     child = subprocess.Popen(command)
     _, status, used = os.wait4(child.pid, 0)
     assert os.waitstatus_to_exitcode(status) == 1, command

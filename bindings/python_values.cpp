@@ -200,7 +200,7 @@ void PythonValues::put_array(const py::handle& value, ValueWriter& to) {
   element.shape = shape;
   element.numpy_type = dtype;
   std::string data_name;
-  if (element.dtype) {
+  if (element.dtype && framework_.measures_arrays()) {
     if (array.size() > 0) element.statistics = statistics_of(array, *element.dtype);
     if (to.takes_files()) {
       data_name = recorder_.data_name(to.record(), to.position());

@@ -23,6 +23,8 @@ class FrameworkValues {
   virtual bool put_keyed(PyObject* value, std::string_view key, msprobe::dump::ValueWriter& to) = 0;
   /// Writes a value of a class of the framework; false: it is none.
   virtual bool put_object(PyObject* value, msprobe::dump::ValueWriter& to) = 0;
+  /// Whether arrays of numbers that are no tensors are measured.
+  virtual bool measures_arrays() const { return true; }
 };
 
 /// Walks values: their tensors and what else is the framework's own go to that.

@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "msprobe/error.h"
@@ -17,9 +19,13 @@
 /// SummaryOptions as Python spells them, with the memory they point to.
 class SummaryArguments {
  public:
+  /// Shape of a larger tensor and offsets in it.
+  using Shard = std::optional<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>>;
+
   SummaryArguments(const std::string& checksum, std::vector<float> bounds, bool signs, bool sketch,
-                   bool powers, double small, std::int64_t count)
+                   bool powers, double small, Shard shard, std::int64_t count)
       : bounds_(std::move(bounds)),
+        shard_(std::move(shard)),
         wants_signs_(signs),
         signs_(signs ? msprobe::stats::sign_bytes(count) : 0) {
     using Checksum = msprobe::stats::SummaryOptions::Checksum;
@@ -36,6 +42,7 @@ class SummaryArguments {
     options_.sketch = sketch;
     options_.powers = powers;
     options_.small = small;
+    if (shard_) options_.shard = {shard_->first, shard_->second};
   }
   SummaryArguments(const SummaryArguments&) = delete;
   SummaryArguments& operator=(const SummaryArguments&) = delete;
@@ -67,15 +74,16 @@ class SummaryArguments {
     }
     if (summary.sketch) {
       result["sketch"] =
-          py::dict(py::arg("sums") = summary.sketch->sums, py::arg("min") = summary.sketch->min,
-                   py::arg("max") = summary.sketch->max, py::arg("mean") = summary.sketch->mean,
-                   py::arg("norm") = summary.sketch->norm);
+          py::dict(py::arg("sums") = summary.sketch->sums, py::arg("digest") = summary.sketch->digest,
+                   py::arg("min") = summary.sketch->min, py::arg("max") = summary.sketch->max,
+                   py::arg("mean") = summary.sketch->mean, py::arg("norm") = summary.sketch->norm);
     }
     return result;
   }
 
  private:
   std::vector<float> bounds_;
+  Shard shard_;
   bool wants_signs_;
   std::vector<std::uint8_t> signs_;
   msprobe::stats::SummaryOptions options_;

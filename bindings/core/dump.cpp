@@ -280,7 +280,7 @@ class PortSession : public std::enable_shared_from_this<PortSession> {
       fills.emplace_back(
           [owner = weak_from_this(), record, slot = slots[i], name = names[i]](const py::object& gradient) {
             const auto self = owner.lock();
-            if (self == nullptr || !self->session_.takes_gradient(*record)) return;
+            if (self == nullptr || !self->session_.takes_gradient(*record, self->worst_of(gradient))) return;
             self->fill(slot, gradient, std::string(record->name()), name + ".0");
           });
     }
@@ -378,6 +378,16 @@ class PortSession : public std::enable_shared_from_this<PortSession> {
     PythonValues python(session_.recorder(), values_, PythonValues::Wanted::kTensors);
     for (std::size_t i = 0; i < gradients.size(); ++i)
       to.item(i, [&] { python.put(PyTuple_GET_ITEM(gradients.ptr(), static_cast<Py_ssize_t>(i)), to); });
+  }
+
+  // Asked for by task overflow_check only.
+  trace::Badness worst_of(const py::object& gradient) {
+    if (!session_.keeps_overflows_only()) return trace::Badness::kGood;
+    trace::ElementWriter out;
+    ValueWriter to(out, {}, dump::Files::kNone);
+    to.begin({});
+    values_.put_tensor(gradient.ptr(), to);
+    return out.worst();
   }
 
   void fill(trace::SlotId slot, const py::object& gradient, const std::string& record,

@@ -125,10 +125,10 @@ py::tuple parting(const monitor::Parting& one) {
 
 // (partings, first difference or None, common steps); a parting: (pair, step, reference, target, band).
 py::tuple partings(const StoreReader& reference, const StoreReader& target,
-                   const std::vector<std::tuple<std::uint32_t, std::uint32_t, bool>>& pairs,
+                   const std::vector<std::tuple<std::uint32_t, std::uint32_t, bool, bool>>& pairs,
                    const py::object& progress) {
   std::vector<monitor::SeriesPair> wanted;
-  for (const auto& [a, b, has_noise] : pairs) wanted.push_back({a, b, has_noise});
+  for (const auto& [a, b, has_noise, is_count] : pairs) wanted.push_back({a, b, has_noise, is_count});
   std::function<bool(double)> told;
   if (!progress.is_none()) {
     told = [&](double share) {

@@ -12,9 +12,10 @@ namespace stats = msprobe::stats;
 
 py::dict summarize(const py::buffer& array, const std::optional<std::string>& dtype,
                    const std::string& checksum, std::vector<float> bounds, bool signs, bool sketch,
-                   bool powers, double small, unsigned threads) {
+                   bool powers, double small, SummaryArguments::Shard shard, unsigned threads) {
   const BufferTensor tensor(array, "summarize", dtype_named("summarize", dtype));
-  const SummaryArguments arguments(checksum, std::move(bounds), signs, sketch, powers, small, tensor.count());
+  const SummaryArguments arguments(checksum, std::move(bounds), signs, sketch, powers, small,
+                                   std::move(shard), tensor.count());
   stats::Summary summary;
   {
     const py::gil_scoped_release no_gil;
@@ -38,5 +39,5 @@ void register_stats(py::module_& m) {
   m.def("summarize", &summarize, py::arg("array"), py::kw_only(), py::arg("dtype") = py::none(),
         py::arg("checksum") = "none", py::arg("bounds") = std::vector<float>(), py::arg("signs") = false,
         py::arg("sketch") = false, py::arg("powers") = false, py::arg("small") = 0.0,
-        py::arg("threads") = 1U);
+        py::arg("shard") = py::none(), py::arg("threads") = 1U);
 }

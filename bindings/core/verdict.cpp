@@ -332,7 +332,7 @@ void register_verdict(py::module_& m) {
   });
   m.def("verdict_rules", &compare::verdict_rules);
   m.def("set_verdict_number", &compare::set_verdict_number, py::arg("name"), py::arg("value"));
-  m.def("opaque_limit", &compare::opaque_limit, py::arg("entered"));
+  m.def("opaque_limit", [](double entered) { return compare::opaque_limit(entered); }, py::arg("entered"));
   m.def(
       "suspects_of_nodes",
       [](const std::vector<

@@ -16,9 +16,12 @@
 #include <vector>
 
 #include "../held.h"
+#include "../python_stack.h"
 #include "../python_text.h"
+#include "call_memory.h"
 #include "compiled_backward.h"
 #include "distributed_tensor.h"
+#include "function_mode.h"
 #include "function_table.h"
 #include "inside_call.h"
 #include "interception.h"
@@ -26,10 +29,10 @@
 #include "module_calls.h"
 #include "msprobe/dump.h"
 #include "msprobe/torch_dump.h"
+#include "msprobe/torch_memory.h"
 #include "msprobe/torch_tensors.h"
 #include "native_type.h"
 #include "python_call.h"
-#include "../python_stack.h"
 #include "recompute_links.h"
 #include "watched_modules.h"
 
@@ -41,6 +44,7 @@ using msprobe::dump::Session;
 using msprobe::dump::ValueWriter;
 using msprobe::torch_adapter::BackwardWatch;
 using msprobe::torch_adapter::CallOperators;
+using msprobe::torch_adapter::KnownMemory;
 using msprobe::torch_adapter::OperatorRecorder;
 using msprobe::torch_adapter::TensorDescriber;
 namespace trace = msprobe::trace;
@@ -78,15 +82,16 @@ class DumpSession : public CallObserver,
 
   // ---- steps
 
-  void open(const std::filesystem::path& directory) {
+  void open(const std::filesystem::path& directory, bool read_all) {
     const py::gil_scoped_release no_gil;
+    describer_.read_all(read_all);
     recorder_.open(directory);
   }
 
   void begin_flush() {
     const py::gil_scoped_release no_gil;  // a backward on another thread may need it to go on
     backward_.flush();
-    describer_.fetch();
+    describer_.finish();
     recorder_.begin_flush();
   }
 
@@ -94,7 +99,8 @@ class DumpSession : public CallObserver,
     {
       const py::gil_scoped_release no_gil;
       backward_.flush();
-      describer_.fetch();
+      describer_.finish();
+      describer_.end_step();
       backward_.end_step();
       operators_.end_step();
       session_.end_step();
@@ -107,6 +113,7 @@ class DumpSession : public CallObserver,
     ++steps_;
     stacks_.begin_step();
     links_.begin_step();
+    memory_.clear();
     functions_.begin_step();
     modules_.begin_step();
   }
@@ -118,8 +125,16 @@ class DumpSession : public CallObserver,
     modes_.clear();
   }
 
-  py::dict report() const {
-    const msprobe::dump::StepReport report = recorder_.report();
+  py::dict report() const { return dict_of(recorder_.report()); }
+
+  // Of late steps whose files have been made since.
+  py::list finished_reports() {
+    py::list reports;
+    for (const msprobe::dump::StepReport& report : recorder_.take_finished()) reports.append(dict_of(report));
+    return reports;
+  }
+
+  py::dict dict_of(const msprobe::dump::StepReport& report) const {
     py::dict result;
     result["records"] = report.records;
     result["tensors"] = report.tensors;
@@ -127,12 +142,10 @@ class DumpSession : public CallObserver,
     result["operators"] = operators_.recorded();
     result["first_non_finite"] = report.first_non_finite;
     result["first_nan"] = report.first_nan;
+    result["is_late"] = report.is_late;
     result["has_enough_overflows"] = session_.has_enough_overflows();
     return result;
   }
-
-  // For tests: tensors of the CPU are measured as those of a device.
-  void treat_all_as_on_device() { describer_.treat_all_as_on_device(); }
 
   void set_collecting(bool collecting) { session_.set_collecting(collecting); }
 
@@ -172,10 +185,10 @@ class DumpSession : public CallObserver,
     thread_local ApiCall api_call;  // one at a time: calls inside of this one are not observed
     ApiCall& call = api_call;
     call.clear();
-    attempt(api.name, [&] { begin_api(api, arguments, call); });
+    attempt(api.name, [&] { begin_api(api, callable, arguments, call); });
     PyObject* result = nullptr;
     {
-      const ModeOff mode_off;  // what the function calls need not come by
+      const ModeOff mode_off(modes_);  // what the function calls need not come by
       result = arguments.call(callable);
     }
     if (result == nullptr) {
@@ -213,6 +226,12 @@ class DumpSession : public CallObserver,
 
   bool watches_module(const py::object& module) const { return modules_.find(module.ptr()) != nullptr; }
   void pause_module(const py::object& module) { modules_.pause(module.ptr()); }
+  // What a model holds is known when a step begins.
+  void note_known(const std::vector<at::Tensor>& tensors) {
+    if (!session_.wants_evidence_only()) return;
+    for (const at::Tensor& tensor : tensors) memory_.note_known(tensor);
+  }
+
   void forget_modules() { modules_.clear(); }
 
   py::object module_call(const py::object& original, const py::object& with_hooks) {
@@ -237,6 +256,7 @@ class DumpSession : public CallObserver,
         open.operators = std::make_unique<CallOperators>(operators_, session_.wanted(), inputs.tensors);
         return;
       }
+      if (session_.wants_evidence_only()) note_arguments(arguments);
       const Recompute recompute = links_.begin_call(watched, number);
       open.call.is_recompute = recompute.is_one;
       if (recompute.original)
@@ -293,9 +313,11 @@ class DumpSession : public CallObserver,
     Tensors inputs;
     Tensors outputs;
     std::shared_ptr<BackwardWatch::Inputs> before;
+    std::optional<CallMemory> memory;
     std::unique_ptr<CallOperators> operators;  // level L2, of the wanted call
 
     const std::string& name() const { return call.name; }
+    CallMemory* known_memory() { return memory ? &*memory : nullptr; }
 
     // For the next call, which uses the memory again.
     void clear() {
@@ -303,6 +325,7 @@ class DumpSession : public CallObserver,
       inputs.clear();
       outputs.clear();
       before.reset();
+      memory.reset();
       operators.reset();
     }
   };
@@ -336,6 +359,7 @@ class DumpSession : public CallObserver,
   template <typename Work>
   void attempt(const std::string& record, Work work) {
     try {
+      const TensorDescriber::Together together(describer_);
       work();
     } catch (const std::exception& e) {
       recorder_.note_fault(record, error_text(e));
@@ -348,7 +372,7 @@ class DumpSession : public CallObserver,
     return options;
   }
 
-  void begin_api(Api& api, const CallArguments& arguments, ApiCall& call) {
+  void begin_api(Api& api, PyObject* callable, const CallArguments& arguments, ApiCall& call) {
     const std::int64_t number = functions_.number_call(api);
     set_numbered(call.call.name, api.name, ".", number);
     call.call.name += ".forward";
@@ -366,7 +390,11 @@ class DumpSession : public CallObserver,
       call.call.repeats += ".forward";
     }
     call.call.returns_arguments = api.distributed;
-    PythonCall values(means_, arguments, call.inputs, call.outputs);
+    if (session_.wants_evidence_only()) {
+      if (api.memory == nullptr) api.memory = std::make_shared<MemoryUse>(api.name, callable);
+      call.memory.emplace(memory_, *api.memory, arguments);
+    }
+    PythonCall values(means_, arguments, call.inputs, call.outputs, call.known_memory());
     session_.begin_call(call.call, values);
     if (call.call.watches_backward) call.before = backward_.before_call(call.inputs);
   }
@@ -384,16 +412,19 @@ class DumpSession : public CallObserver,
       if (call.operators) finish_operators(*call.operators, result);
       return;
     }
-    PythonCall values(means_, arguments, call.inputs, call.outputs);
+    PythonCall values(means_, arguments, call.inputs, call.outputs, call.known_memory());
     if (!api.distributed) values.set_result(result);
     session_.end_call(call.call, values);
+    if (call.memory) call.memory->finish();
     if (call.before) backward_.after_call(call.before, call.inputs, call.outputs, call.name(), false);
   }
 
   void record_module(PyObject* module, const CallArguments& arguments, PyObject* result,
                      OpenRecordedCall& open) {
     TensorList in, out;
-    PythonCall values(means_, arguments, in.tensors, out.tensors);
+    std::optional<CallMemory> memory;
+    if (session_.wants_evidence_only()) memory.emplace(memory_, arguments);
+    PythonCall values(means_, arguments, in.tensors, out.tensors, memory ? &*memory : nullptr);
     values.set_result(result);
     const WatchedModule* watched = modules_.find(module);
     values.set_module(module, watched == nullptr ? nullptr : watched->placements.get());
@@ -401,6 +432,15 @@ class DumpSession : public CallObserver,
     if (!open.call.watches_backward) return;
     watch_parameters(values.module_parameters(), open.call);
     backward_.after_call(open.before, in.tensors, out.tensors, open.call.name, true);
+  }
+
+  // What a module is given is known inside of it.
+  void note_arguments(const CallArguments& arguments) {
+    TensorList given;
+    collect_arguments(arguments, given.tensors);
+    for (const at::Tensor& tensor : given.tensors) {
+      if (memory_.state_of(tensor) != KnownMemory::State::kUndefined) memory_.note_known(tensor);
+    }
   }
 
   void watch_parameters(const py::dict& parameters, const msprobe::dump::Call& module) {
@@ -453,6 +493,8 @@ class DumpSession : public CallObserver,
       TensorList in, out;
       PythonCall arguments(means_, all, in.tensors, out.tensors);
       session_.write_results(call, arguments);
+      if (!session_.wants_evidence_only()) return;
+      for (const at::Tensor& tensor : out.tensors) memory_.note_known(tensor);
     });
   }
 
@@ -464,6 +506,7 @@ class DumpSession : public CallObserver,
   StackCollector stacks_;
   PythonCall::Means means_;
   RecomputeLinks links_;
+  KnownMemory memory_;
   std::uint64_t steps_ = 0;  // closed so far: a record belongs to one
   FunctionTable functions_;
   WatchedModules modules_;
@@ -487,12 +530,12 @@ void register_dump(py::module_& m) {
   py::class_<DumpSession, std::shared_ptr<DumpSession>>(m, "DumpSession", py::is_final())
       .def(py::init<const msprobe::dump::Options&, bool>(), py::arg("options"), py::kw_only(),
            py::arg("stacks") = true)
-      .def("open", &DumpSession::open, py::arg("directory"))
+      .def("open", &DumpSession::open, py::arg("directory"), py::arg("read_all") = false)
       .def("begin_flush", &DumpSession::begin_flush)
       .def("close", &DumpSession::close, py::kw_only(), py::arg("wait") = true)
       .def("end", &DumpSession::end)
       .def("report", &DumpSession::report)
-      .def("treat_all_as_on_device", &DumpSession::treat_all_as_on_device)
+      .def("finished_reports", &DumpSession::finished_reports)
       .def("set_collecting", &DumpSession::set_collecting, py::arg("collecting"))
       .def("observe_function", &DumpSession::observe_function, py::arg("function"), py::arg("name"))
       .def("wrapper", &DumpSession::wrapper, py::arg("original"), py::arg("name"),
@@ -504,6 +547,7 @@ void register_dump(py::module_& m) {
       .def("place_parameters", &DumpSession::place_parameters, py::arg("module"), py::arg("placements"))
       .def("watches_module", &DumpSession::watches_module, py::arg("module"))
       .def("pause_module", &DumpSession::pause_module, py::arg("module"))
+      .def("note_known", &DumpSession::note_known, py::arg("tensors"))
       .def("forget_modules", &DumpSession::forget_modules)
       .def("module_call", &DumpSession::module_call, py::arg("original"), py::arg("with_hooks"))
       .def("before_module", &DumpSession::before_module, py::arg("module"), py::arg("args"))

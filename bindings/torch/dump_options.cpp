@@ -11,8 +11,10 @@ namespace py = pybind11;
 void register_dump_options(py::module_& m) {
   using msprobe::dump::Options;
   py::class_<Options>(m, "DumpOptions", py::is_final())
-      .def(py::init([](const msprobe::config::Config* config) {
-             return config == nullptr ? Options() : msprobe::config::dump_options(*config);
+      .def(py::init([](const msprobe::config::Config* config, bool only_evidence) {
+             Options options = config == nullptr ? Options() : msprobe::config::dump_options(*config);
+             options.only_evidence = only_evidence;
+             return options;
            }),
-           py::arg("config") = py::none());
+           py::arg("config") = py::none(), py::kw_only(), py::arg("only_evidence") = false);
 }

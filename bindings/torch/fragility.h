@@ -13,10 +13,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../python_stack.h"
 #include "backward_of_call.h"
 #include "intervention.h"
 #include "msprobe/perturb.h"
-#include "../python_stack.h"
 #include "repeated_calls.h"
 #include "repetition.h"
 

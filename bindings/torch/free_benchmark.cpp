@@ -299,9 +299,4 @@ void register_free_benchmark(py::module_& m) {
       .def("begin_step", &FreeBenchmark::begin_step, py::arg("directory"), py::kw_only(), py::arg("rank"),
            py::arg("step"))
       .def("end_step", [](FreeBenchmark& self) { return to_dict(self.end_step()); });
-  // The type of a plain function of bool would be a symbol that others see.
-  m.def(
-      "treat_all_as_on_device_in_perturb",
-      [](const py::bool_& all) { adapter::treat_all_as_on_device_in_perturb(static_cast<bool>(all)); },
-      py::arg("all"));
 }

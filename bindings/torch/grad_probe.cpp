@@ -14,7 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "../held.h"
 #include "../python_text.h"
+#include "function_mode.h"
+#include "graph_capture.h"
 #include "msprobe/error.h"
 #include "msprobe/log.h"
 #include "msprobe/torch.h"
@@ -38,13 +41,17 @@ msprobe::grad_probe::Level level_of(const std::string& text) {
 // The probe of a Python training script: finds each parameter's gradient the way its framework keeps it.
 class PythonGradProbe {
  public:
-  PythonGradProbe(NamedParameters parameters, GradProbeSettings settings)
-      : probe_(parameters, std::move(settings)), parameters_(std::move(parameters)) {}
+  // `elsewhere(parameter)`: its gradient where an engine has taken it away, or None.
+  PythonGradProbe(NamedParameters parameters, GradProbeSettings settings, py::object elsewhere)
+      : probe_(parameters, std::move(settings)),
+        parameters_(std::move(parameters)),
+        elsewhere_(std::move(elsewhere)) {}
 
   // What torch.optim calls before every Optimizer.step(): (optimizer, args, kwargs).
   void on_optimizer_step(const py::object& optimizer, const py::object&, const py::object&) {
     try {
-      if (scaler_will_skip(optimizer)) return;
+      const NoModes no_modes;
+      if (captures_graph() || scaler_will_skip(optimizer)) return;
       std::vector<at::Tensor> gradients;
       if (probe_.wants_next_step()) {
         gradients.reserve(parameters_.size());
@@ -94,6 +101,10 @@ class PythonGradProbe {
     // Megatron keeps gradients in main_grad; one that is None must not hide the ordinary gradient.
     py::object gradient = py::getattr(python, "main_grad", py::none());
     if (gradient.is_none()) gradient = python.attr("grad");
+    if (gradient.is_none() && !elsewhere_.is_none()) {
+      gradient = elsewhere_(python);
+      if (!gradient.is_none()) local_shards_.insert(name);
+    }
     if (gradient.is_none()) return {};
     if (py::hasattr(gradient, "to_local") && py::hasattr(gradient, "placements")) {  // a DTensor
       local_shards_.insert(name);
@@ -110,13 +121,15 @@ class PythonGradProbe {
 
   GradProbe probe_;
   NamedParameters parameters_;
+  Held<> elsewhere_;
   std::set<std::string> local_shards_;
 };
 
 std::unique_ptr<PythonGradProbe> make_probe(NamedParameters parameters, std::filesystem::path dump_path,
                                             int rank, const std::string& level,
                                             const std::vector<std::pair<double, std::string>>& bounds,
-                                            std::vector<std::int64_t> steps, unsigned threads) {
+                                            std::vector<std::int64_t> steps, unsigned threads,
+                                            py::object elsewhere) {
   GradProbeSettings settings;
   settings.options.dump_path = std::move(dump_path);
   settings.options.rank = rank;
@@ -124,7 +137,7 @@ std::unique_ptr<PythonGradProbe> make_probe(NamedParameters parameters, std::fil
   for (const auto& [value, label] : bounds) settings.options.bounds.push_back({value, label});
   settings.steps = std::move(steps);
   settings.threads = threads;
-  return std::make_unique<PythonGradProbe>(std::move(parameters), std::move(settings));
+  return std::make_unique<PythonGradProbe>(std::move(parameters), std::move(settings), std::move(elsewhere));
 }
 
 }  // namespace
@@ -134,7 +147,8 @@ void register_grad_probe(py::module_& m) {
   py::class_<PythonGradProbe>(m, "GradProbe", py::is_final())
       .def(py::init(&make_probe), py::arg("named_parameters"), py::arg("dump_path"), py::kw_only(),
            py::arg("rank") = 0, py::arg("level") = "L1", py::arg("bounds") = Bounds(),
-           py::arg("steps") = std::vector<std::int64_t>(), py::arg("threads") = 0U)
+           py::arg("steps") = std::vector<std::int64_t>(), py::arg("threads") = 0U,
+           py::arg("elsewhere") = py::none())
       .def("on_optimizer_step", &PythonGradProbe::on_optimizer_step, py::arg("optimizer"),
            py::arg("args") = py::none(), py::arg("kwargs") = py::none())
       .def("flush", &PythonGradProbe::flush)

@@ -4,7 +4,7 @@
 
 /// How calls of Python code are seen (docs/adr/0007): three ways in, none of which changes the identity of
 /// what the script calls, and all of which are gone after capture.
-///  * FunctionMode: a __torch_function__ mode in C, for everything that is implemented in C;
+///  * function_mode.h: a __torch_function__ mode in C, for everything that is implemented in C;
 ///  * Wrapper: a callable in place of another, for the few operators whose mode call does not tell their name
 ///    (x + y arrives as Tensor.add), and as the target of functions written in Python, whose code is
 ///    exchanged.
@@ -40,12 +40,15 @@ struct CallArguments {
   }
 };
 
+class MemoryUse;
+
 /// One function that is recorded.
 struct Api {
   std::string name;        // "Functional.linear": prefix and name of the records
   std::int64_t count = 0;  // calls in this step
   bool distributed = false;
   Api* when_from_torch = nullptr;  // the same function under its other name, as torch.conv2d of F.conv2d
+  std::shared_ptr<const MemoryUse> memory = nullptr;  // what it does with memory; null: not asked yet
 };
 
 /// What is done with calls that come in. All need the GIL; a null result means a Python error is set.
@@ -60,14 +63,6 @@ class CallObserver {
   /// own affair.
   virtual bool is_inside_call() const = 0;
 };
-
-/// A new mode that sends calls to `observer`, for push_function_mode().
-pybind11::object make_function_mode(std::shared_ptr<CallObserver> observer);
-
-/// Puts a mode on torch's stack of modes of this thread. It lives as long as the process from now on, and
-/// with it its observer, until retire_function_mode(): then its calls are made as without it.
-void push_function_mode(const pybind11::object& mode);
-void retire_function_mode(const pybind11::object& mode);
 
 /// A new callable that sends calls of `api` to `observer`, which calls `original`. Works as a method, too.
 pybind11::object make_wrapper(std::shared_ptr<CallObserver> observer, std::shared_ptr<Api> api,

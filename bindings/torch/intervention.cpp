@@ -10,6 +10,7 @@
 
 #include "../held.h"
 #include "compiled_backward.h"
+#include "function_mode.h"
 #include "inside_call.h"
 #include "native_type.h"
 
@@ -208,6 +209,6 @@ PyObject* FunctionInterventions::observe(Api& api, PyObject* callable, const Cal
   if (!active_ || is_inside_call()) return arguments.call(callable);
   const InsideCall inside;
   const std::int64_t number = functions_.number_call(api);
-  const ModeOff mode_off;  // what the function calls need not come by
+  const ModeOff mode_off(modes_);  // what the function calls need not come by
   return interventions_->answer(Call(api.name, number, false, callable, arguments));
 }

@@ -11,13 +11,17 @@
 #include "dump.h"
 #include "fragility.h"
 #include "free_benchmark.h"
+#include "function_mode.h"
 #include "grad_probe.h"
+#include "graph_capture.h"
 #include "intervention.h"
 #include "monitor.h"
 #include "msprobe/torch.h"
+#include "msprobe/torch_tensors.h"
 #include "pack_tensors.h"
 #include "replay.h"
 #include "result_error.h"
+#include "results_watch.h"
 #include "training_state.h"
 
 namespace py = pybind11;
@@ -25,17 +29,34 @@ namespace py = pybind11;
 namespace {
 
 py::dict summarize(const at::Tensor& tensor, const std::string& checksum, std::vector<float> bounds,
-                   bool signs, bool sketch, bool powers, double small, unsigned threads, bool device_path) {
-  const SummaryArguments arguments(checksum, std::move(bounds), signs, sketch, powers, small, tensor.numel());
+                   bool signs, bool sketch, bool powers, double small, SummaryArguments::Shard shard,
+                   unsigned threads) {
+  const SummaryArguments arguments(checksum, std::move(bounds), signs, sketch, powers, small,
+                                   std::move(shard), tensor.numel());
   msprobe::stats::Summary summary;
   {
     const py::gil_scoped_release no_gil;
     msprobe::ThreadPool pool(threads);
-    summary = device_path
-                  ? msprobe::torch_adapter::summarize_on_device({{tensor, arguments.options()}}).front()
-                  : msprobe::torch_adapter::summarize(tensor, arguments.options(), &pool);
+    summary = msprobe::torch_adapter::summarize(tensor, arguments.options(), &pool);
   }
   return arguments.to_dict(summary);
+}
+
+msprobe::torch_adapter::DeviceWay way_named(const std::string& name) {
+  using msprobe::torch_adapter::DeviceWay;
+  if (name == "none") return DeviceWay::kNone;
+  if (name == "kernel") return DeviceWay::kKernel;
+  if (name == "operators") return DeviceWay::kOperators;
+  throw msprobe::InvalidArgument("way: expected none, kernel or operators, found " + name);
+}
+
+std::pair<std::size_t, std::size_t> kernel_work(const std::string& device) {
+  return msprobe::torch_adapter::kernel_work(c10::Device(device));
+}
+
+std::string way_of_device(const std::string& device) {
+  const py::gil_scoped_release no_gil;  // the kernel may have to be compiled
+  return msprobe::torch_adapter::way_of(c10::Device(device));
 }
 
 }  // namespace
@@ -46,8 +67,15 @@ PYBIND11_MODULE(_torch, m) {
   m.attr("built_with_torch") = TORCH_VERSION;
   m.def("summarize", &summarize, py::arg("tensor"), py::kw_only(), py::arg("checksum") = "none",
         py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("sketch") = false,
-        py::arg("powers") = false, py::arg("small") = 0.0, py::arg("threads") = 1U,
-        py::arg("device_path") = false);
+        py::arg("powers") = false, py::arg("small") = 0.0, py::arg("shard") = py::none(),
+        py::arg("threads") = 1U);
+  m.def(
+      "set_device_way",
+      [](const std::string& way) { msprobe::torch_adapter::set_device_way(way_named(way)); }, py::arg("way"));
+  m.def("way_of_device", &way_of_device, py::arg("device"));
+  m.def("kernel_work", &kernel_work, py::arg("device"));
+  register_function_mode(m);
+  register_graph_capture(m);
   register_training_state(m);
   register_grad_probe(m);
   register_intervention(m);
@@ -58,6 +86,7 @@ PYBIND11_MODULE(_torch, m) {
   register_pack_tensors(m);
   register_replay(m);
   register_result_error(m);
+  register_results_watch(m);
   register_monitor(m);
   register_monitor_modules(m);
 }

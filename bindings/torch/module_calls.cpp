@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../held.h"
+#include "graph_capture.h"
 #include "native_type.h"
 
 namespace py = pybind11;
@@ -73,7 +74,9 @@ PyObject* call_module(PyObject* self, PyObject* const* values, std::size_t count
   arguments.positional = PyVectorcall_NARGS(count);
   arguments.names = names;
   PyObject* module = arguments.positional > 0 ? values[0] : nullptr;
-  if (module == nullptr || !call.observer->watches(module)) return arguments.call(call.original.ptr());
+  if (module == nullptr || !call.observer->watches(module) || captures_graph()) {
+    return arguments.call(call.original.ptr());
+  }
   if (!call.has_global_hooks() && !torch::jit::tracer::isTracing() && !call.has_own_hooks(module)) {
     ++arguments.values;
     --arguments.positional;
@@ -117,7 +120,7 @@ py::object interned(const char* text) {
 }  // namespace
 
 void ModuleObserver::before_module(const py::object& module, const py::tuple& args) {
-  begin_module(module.ptr(), CallArguments::of(args.ptr(), nullptr));
+  if (!captures_graph()) begin_module(module.ptr(), CallArguments::of(args.ptr(), nullptr));
 }
 
 void ModuleObserver::after_module(const py::args& given) {

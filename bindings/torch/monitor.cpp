@@ -30,12 +30,11 @@ at::Tensor local_tensor(const at::Tensor& tensor) {
   return local ? local->tensor : at::Tensor();
 }
 
-SharedMeter make_meter(double eps, bool powers, unsigned threads, bool as_on_device) {
+SharedMeter make_meter(double eps, bool powers, unsigned threads) {
   TensorMeter::Options options;
   options.eps = eps;
   options.powers = powers;
   options.threads = threads;
-  options.as_on_device = as_on_device;
   options.local_of = &local_tensor;
   return std::make_shared<TensorMeter>(std::move(options));
 }
@@ -156,7 +155,7 @@ std::vector<std::pair<double, double>> spectra(const py::list& matrices) {
 void register_monitor(py::module_& m) {
   py::class_<TensorMeter, SharedMeter>(m, "MonitorMeter", py::is_final())
       .def(py::init(&make_meter), py::kw_only(), py::arg("eps") = 1e-8, py::arg("powers") = true,
-           py::arg("threads") = 0U, py::arg("as_on_device") = false)
+           py::arg("threads") = 0U)
       .def("measure", &measure, py::arg("frame"), py::arg("labels"), py::arg("tensors"), py::arg("calls"),
            py::arg("micro_step") = -1)
       .def("merged_values", &merged_values, py::arg("tensors"), py::arg("ops"))

@@ -22,6 +22,7 @@
 #include "../python_text.h"
 #include "attention_calls.h"
 #include "distributed_tensor.h"
+#include "function_mode.h"
 #include "interception.h"
 #include "measured_tensors.h"
 #include "module_calls.h"

@@ -31,7 +31,7 @@ void put_item(PythonValues& python, ValueWriter& to, PyObject* value, Py_ssize_t
 
 template <typename Walk>
 void PythonCall::with_values(Tensors* tensors, const Walk& to) {
-  TorchValues values(means_.describer, tensors);
+  TorchValues values(means_.describer, tensors, memory_);
   PythonValues python(means_.recorder, values);
   to(python);
 }
@@ -39,13 +39,19 @@ void PythonCall::with_values(Tensors* tensors, const Walk& to) {
 void PythonCall::arguments(ValueWriter& to) {
   inputs_.clear();
   with_values(&inputs_, [&](PythonValues& python) {
-    for (Py_ssize_t i = 0; i < arguments_.positional; ++i) put_item(python, to, arguments_.values[i], i);
+    for (Py_ssize_t i = 0; i < arguments_.positional; ++i) {
+      if (memory_ != nullptr) memory_->at_argument(i, {});
+      put_item(python, to, arguments_.values[i], i);
+    }
   });
 }
 
 void PythonCall::keywords(ValueWriter& to) {
   with_values(&inputs_, [&](PythonValues& python) {
-    arguments_.for_each_keyword([&](PyObject* key, PyObject* value) { python.put_member(key, value, to); });
+    arguments_.for_each_keyword([&](PyObject* key, PyObject* value) {
+      if (memory_ != nullptr) memory_->at_argument(-1, utf8(key));
+      python.put_member(key, value, to);
+    });
   });
 }
 
@@ -55,6 +61,7 @@ bool PythonCall::are_results_an_object() const {
 
 void PythonCall::results(ValueWriter& to) {
   outputs_.clear();
+  if (memory_ != nullptr) memory_->at_results();
   with_values(&outputs_, [&](PythonValues& python) {
     if (result_ == nullptr) {
       for (Py_ssize_t i = 0; i < arguments_.positional; ++i) put_item(python, to, arguments_.values[i], i);

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "../python_stack.h"
 #include "interception.h"
 #include "msprobe/dump.h"
 #include "msprobe/torch_tensors.h"
-#include "../python_stack.h"
 #include "torch_values.h"
 
 /// Of parameters that FSDP gathers: name -> element that says where it lies.
@@ -30,8 +30,10 @@ class PythonCall final : public msprobe::dump::CallValues {
   };
 
   /// `inputs`, `outputs`: take the tensors among the arguments and results that were asked for last.
-  PythonCall(Means& means, const CallArguments& arguments, Tensors& inputs, Tensors& outputs)
-      : means_(means), arguments_(arguments), inputs_(inputs), outputs_(outputs) {}
+  /// `memory`: which tensors are measured; null: all.
+  PythonCall(Means& means, const CallArguments& arguments, Tensors& inputs, Tensors& outputs,
+             CallMemory* memory = nullptr)
+      : means_(means), arguments_(arguments), inputs_(inputs), outputs_(outputs), memory_(memory) {}
 
   /// A tuple is several results, and so is torch's own kind of named tuple; everything else is one. A
   /// namedtuple of Python is an object of its fields. Null: the arguments are the results, as collectives
@@ -62,6 +64,7 @@ class PythonCall final : public msprobe::dump::CallValues {
   const CallArguments& arguments_;
   Tensors& inputs_;
   Tensors& outputs_;
+  CallMemory* memory_;
   PyObject* result_ = nullptr;
   PyObject* module_ = nullptr;
   const Placements* placements_ = nullptr;

@@ -72,7 +72,11 @@ bool TorchValues::put_tensor(PyObject* value, ValueWriter& to) {
   if (!THPVariable_Check(value)) return false;
   const at::Tensor& tensor = THPVariable_Unpack(value);
   if (tensors_ != nullptr) tensors_->push_back(tensor);
-  describer_.describe(to, tensor, placement_);
+  if (memory_ == nullptr || memory_->takes(tensor)) {
+    describer_.describe(to, tensor, placement_);
+  } else {
+    describer_.describe_unmeasured(to, tensor);
+  }
   return true;
 }
 
@@ -123,6 +127,9 @@ void TorchValues::put_peer_operation(py::handle operation, ValueWriter& to) {
     out.key("class_type");
     out.plain_text("torch.distributed.P2POp");
     const py::object tensor = operation.attr("tensor");
+    // What is received is only written.
+    if (memory_ != nullptr)
+      memory_->at_peer(operation.attr("op").attr("__name__").cast<std::string>() == "irecv");
     to.member("tensor", [&] {
       if (!put_tensor(tensor.ptr(), to)) out.null();
     });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../python_values.h"
+#include "call_memory.h"
 #include "msprobe/torch_dump.h"
 #include "msprobe/torch_tensors.h"
 
@@ -17,12 +18,15 @@ using Tensors = std::vector<at::Tensor>;
 /// What torch adds to the values of Python. Tensors are described, and appended to a list if there is one.
 class TorchValues : public FrameworkValues {
  public:
-  explicit TorchValues(msprobe::torch_adapter::TensorDescriber& describer, Tensors* tensors = nullptr)
-      : describer_(describer), tensors_(tensors) {}
+  /// `memory`: which tensors are measured; null: all.
+  explicit TorchValues(msprobe::torch_adapter::TensorDescriber& describer, Tensors* tensors = nullptr,
+                       CallMemory* memory = nullptr)
+      : describer_(describer), tensors_(tensors), memory_(memory) {}
 
   bool put_tensor(PyObject* value, msprobe::dump::ValueWriter& to) override;
   bool put_keyed(PyObject* value, std::string_view key, msprobe::dump::ValueWriter& to) override;
   bool put_object(PyObject* value, msprobe::dump::ValueWriter& to) override;
+  bool measures_arrays() const override { return memory_ == nullptr || !memory_->hides_results(); }
 
   /// Of a tensor that does not tell it itself: TensorDescriber::describe().
   void set_placement(std::string_view placement) { placement_ = placement; }
@@ -32,6 +36,7 @@ class TorchValues : public FrameworkValues {
 
   msprobe::torch_adapter::TensorDescriber& describer_;
   Tensors* tensors_;
+  CallMemory* memory_;
   std::string_view placement_;
 };
 

@@ -24,8 +24,9 @@ std::string statistics_text(const at::Tensor& tensor) {
   std::optional<py::gil_scoped_release> no_gil;
   if (tensor.numel() >= kElementsWithoutGil) no_gil.emplace();
   msprobe::stats::SummaryOptions options;
-  options.checksum = msprobe::stats::SummaryOptions::Checksum::kNative;
-  options.sketch = tensor.is_cpu() && tensor.dim() > 0;
+  // Of a device's tensor a checksum would need all elements on the host; the sketch has a digest.
+  if (tensor.is_cpu()) options.checksum = msprobe::stats::SummaryOptions::Checksum::kNative;
+  options.sketch = tensor.dim() > 0;
   return msprobe::dump::state_members(msprobe::torch_adapter::summarize(tensor, options));
 }
 

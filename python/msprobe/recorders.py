@@ -8,21 +8,24 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.regular_file import open_to_read
 from msprobe.files.run_folder import CONFIG_PACK, DUMP, FREE_BENCHMARK, GRADIENTS, MONITOR, PERTURB
-from msprobe.hooks.modules import uncompiled
 from msprobe.native import Error, log
 from msprobe.recording.losses import LossRecorder
 from msprobe.recording.recorded_training import RecordedTraining
 from msprobe.recording.run_file import RunFile
+from msprobe.training.model_parts import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from msprobe.config import Config
     from msprobe.config_check.checker import ConfigChecker
     from msprobe.dump.data_dump import DataDump
     from msprobe.grad_probe.probe import Probe
     from msprobe.perturb.recorder import Perturbation
+    from msprobe.recording.called_models import TrainedModels
     from msprobe.recording.recorded_training import Recorder
     from msprobe.recording.settings import RunSettings
     from msprobe.training_monitor import Monitoring
@@ -90,7 +93,7 @@ class RunRecording:
             return f"nothing is recorded: {seen.notes[-1] if seen.notes else 'no step began'}"
         parts = ", ".join(self._recorded) or "nothing"
         steps = f"{seen.steps} step{'' if seen.steps == 1 else 's'}"
-        model = type(uncompiled(seen.models[0])).__name__
+        model = type(unwrapped(seen.models[0])).__name__
         return f"{steps} of {model} seen; recorded: {parts}: {self._settings.output}"
 
     def begin(self) -> None:
@@ -137,19 +140,22 @@ class RunRecording:
             self._dump.release()
 
     def _is_there(self, part: str, path: str) -> bool:
-        """Whether a part was recorded at all; a note says why it was not. (The others are always written, but
-        by another rank, it may be.)
+        """Whether anything was recorded of a part; a note says why it was not. The others are always written,
+        but by another rank, it may be.
         """
-        return (
-            part not in ("gradients", "dump", "monitor", "perturb", "free_benchmark")
-            or (self._settings.output / path).exists()
-        )
+        place = self._settings.output / path
+        if part == "losses":
+            return _has_rows(place)
+        if part == "gradients":
+            return any(map(_has_rows, place.glob("rank*/grad_summary_*.csv")))
+        return part not in ("dump", "monitor", "perturb", "free_benchmark") or place.exists()
 
     # ---- recorders
 
     def _make_recorders(self) -> list[Recorder]:
         """In the order in which they are asked: what is installed on top is taken off first."""
-        self._file = RunFile(self._settings, self._program)
+        self._file = self._file or RunFile(self._settings, self._program)
+        self._recorded.clear()
         result: list[Recorder] = []
         try:
             self._add_recorders(result, self._file)
@@ -170,7 +176,7 @@ class RunRecording:
             result.append(_Losses(self._settings, name))
         if "config" in self._settings.parts:
             self._recorded["config"] = CONFIG_PACK
-            result.append(_ConfigCheck(self._settings))
+            result.append(_ConfigCheck(self._settings, self._session.models))
         if self._settings.gradients is not None:
             self._recorded["gradients"] = GRADIENTS
             result.append(_Gradients(self._settings.gradients))
@@ -179,7 +185,7 @@ class RunRecording:
                 self._note("the script has a PrecisionDebugger of its own: its dump is left to that")
             else:
                 self._recorded["dump"] = DUMP
-                self._dump = _Dump(self._settings.dump, self._note)
+                self._dump = _Dump(self._settings.dump, self._session.models)
                 result.append(self._dump)
         if self._settings.monitor is not None:
             self._recorded["monitor"] = MONITOR
@@ -208,18 +214,40 @@ class RunRecording:
         log.info("%s", text)
 
 
-class _Losses:
+class _Quiet:
+    """What most recorders make of most events: nothing."""
+
+    def models_found(self, models: list[Any]) -> None:
+        pass
+
+    def called_beside(self, name: str, module: Any) -> None:
+        pass
+
+    def begin_step(self, step: int) -> None:
+        pass
+
+    def drop_step(self, step: int) -> None:
+        pass
+
+    def end_step(self, step: int) -> None:
+        pass
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def discard(self) -> None:
+        self.close()
+
+
+class _Losses(_Quiet):
     name = "losses"
 
     def __init__(self, settings: RunSettings, name: str) -> None:
         self._losses = LossRecorder(settings.output / name)
         self._losses.install()
 
-    def models_found(self, models: list[Any]) -> None:
-        pass
-
-    def begin_step(self, step: int) -> None:
-        pass
+    def drop_step(self, step: int) -> None:
+        self._losses.drop_step()
 
     def end_step(self, step: int) -> None:
         self._losses.end_step(step)
@@ -228,7 +256,7 @@ class _Losses:
         self._losses.close()
 
 
-class _Gradients:
+class _Gradients(_Quiet):
     """Steps are those of the optimizer, which the probe counts itself."""
 
     name = "gradient probe"
@@ -243,30 +271,30 @@ class _Gradients:
         if self._probe is not None:  # a second model: no step has been recorded yet
             self._probe.close()
         self._probe = Probe(self._config)
-        self._probe.monitor(uncompiled(models[0]) if len(models) == 1 else _together(models))
-
-    def begin_step(self, step: int) -> None:
-        pass
-
-    def end_step(self, step: int) -> None:
-        pass
+        self._probe.monitor(unwrapped(models[0]) if len(models) == 1 else _together(models))
 
     def close(self) -> None:
         if self._probe is not None:
             self._probe.close()
 
 
-class _Dump:
+class _Dump(_Quiet):
     name = "data dump"
 
-    def __init__(self, config: Config, note: Any) -> None:
+    def __init__(self, config: Config, trained: TrainedModels) -> None:
         from msprobe.dump.data_dump import DataDump
 
-        self._dump: DataDump = DataDump(config, waits=False)
-        self._note = note
+        self._dump: DataDump = DataDump(
+            config,
+            waits=False,
+            entrances=trained.entrances,
+            averaged=trained.averaged,
+            only_evidence=True,
+        )
         self._models: list[Any] = []
         self._start: Any = None  # what the dump begins with; it is given the same at each step
         self._begun = False
+        self._dropped = -1  # step
 
     def models_found(self, models: list[Any]) -> None:
         if not self._begun:
@@ -277,13 +305,25 @@ class _Dump:
             if not any(model is known for known in self._models):
                 self._models.append(model)
                 self._dump.watch_also(model, name)
-                self._note(f"data dump: diagnosis.json is that of the first model, without {name}")
 
     def begin_step(self, step: int) -> None:
-        if self._begun:
+        if self._begun and step != self._dropped:
             self._dump.step()  # here, not at end_step: backward and clipping of the step are over for sure
-        self._begun = True
+        self._begun, self._dropped = True, -1
         self._dump.start(self._start)
+
+    def called_beside(self, name: str, module: Any) -> None:
+        if self._dump.watch_also(module, name):
+            self._models.append(module)
+
+    def drop_step(self, step: int) -> None:
+        self._dump.drop_step()
+        self._dropped = step
+
+    def discard(self) -> None:
+        self._dump.drop_step()
+        self.close()
+        self.release()
 
     def end_step(self, step: int) -> None:
         self._dump.stop()
@@ -296,7 +336,7 @@ class _Dump:
         self._dump.release()
 
 
-class _FreeBenchmark:
+class _FreeBenchmark(_Quiet):
     name = "free benchmark"
 
     def __init__(self, config: Config) -> None:
@@ -317,9 +357,6 @@ class _FreeBenchmark:
             "inconsistent"
         )
 
-    def models_found(self, models: list[Any]) -> None:
-        pass
-
     def begin_step(self, step: int) -> None:
         if self._begun:
             self._benchmark.step()  # here, not at end_step: the backward of the step is over for sure
@@ -333,7 +370,7 @@ class _FreeBenchmark:
         self._benchmark.close()
 
 
-class _Monitor:
+class _Monitor(_Quiet):
     """Steps are those of the optimizers, which the monitor finds itself."""
 
     name = "monitor"
@@ -352,58 +389,62 @@ class _Monitor:
         self.close()  # a second model: no step has been recorded yet
         self._monitoring = Monitoring(self._config, models, [], dumps_after=self._last_dumped)
 
-    def begin_step(self, step: int) -> None:
-        pass
-
-    def end_step(self, step: int) -> None:
-        pass
-
     def close(self) -> None:
         if self._monitoring is not None:
             self._monitoring.close()
             self._monitoring = None
 
 
-class _ConfigCheck:
+class _ConfigCheck(_Quiet):
     """The checker has hooks of its own on the model."""
 
     name = "config check"
 
-    def __init__(self, settings: RunSettings) -> None:
+    def __init__(self, settings: RunSettings, trained: TrainedModels) -> None:
         self._path = settings.output / CONFIG_PACK
+        self._trained = trained
         last = settings.last_step
-        self._steps = _MOST_STEPS_OF_CONFIG if last is None else min(last + 1, _MOST_STEPS_OF_CONFIG)
+        steps = _MOST_STEPS_OF_CONFIG if last is None else last + 1
+        self._steps = max(1, min(steps, _MOST_STEPS_OF_CONFIG))
         self._checker: ConfigChecker | None = None
 
     def models_found(self, models: list[Any]) -> None:
         from msprobe.config_check.checker import ConfigChecker
 
         if self._checker is None:
-            self._checker = ConfigChecker(models[0], output_zip_path=str(self._path), steps=self._steps)
-
-    def begin_step(self, step: int) -> None:
-        pass
-
-    def end_step(self, step: int) -> None:
-        pass
+            self._checker = ConfigChecker(
+                models[0],
+                output_zip_path=str(self._path),
+                steps=self._steps,
+                called=self._trained.entrance,
+            )
 
     def close(self) -> None:
         if self._checker is not None:
             self._checker.close()
 
 
+def _has_rows(table: Path) -> bool:
+    """Below its header."""
+    try:
+        with open_to_read(table) as file:
+            return len(file.read(4096).splitlines()) > 1
+    except OSError:
+        return False
+
+
 def _together(models: list[Any]) -> Any:
     """One module that holds all; it changes nothing in them."""
     import torch
 
-    return torch.nn.ModuleDict({name: uncompiled(model) for name, model in _named(models).items()})
+    return torch.nn.ModuleDict({name: unwrapped(model) for name, model in _named(models).items()})
 
 
 def _named(models: list[Any]) -> dict[str, Any]:
     """By their classes, in the order in which they were called first."""
     names: dict[str, Any] = {}
     for model in models:
-        name = type(uncompiled(model)).__name__
+        name = type(unwrapped(model)).__name__
         number = sum(known.rpartition("_")[0] == name or known == name for known in names)
         names[name if number == 0 else f"{name}_{number}"] = model
     return names

@@ -20,10 +20,11 @@ from msprobe.config import (
     read_file,
     words_of,
 )
-from msprobe.monitoring.monitor import Monitor, first_step
+from msprobe.monitoring.monitor import Monitor
 from msprobe.monitoring.sinks import CallbackSink
-from msprobe.monitoring.steps import OptimizerSteps, find_optimizers
+from msprobe.monitoring.steps import OptimizerSteps
 from msprobe.native import InvalidArgument, import_torch, log
+from msprobe.training.optimizer import optimizers_of, steps_behind
 from msprobe.training.process_end import call_at_exit
 
 if TYPE_CHECKING:
@@ -112,8 +113,8 @@ class Monitoring:
             on_alarm=None if self._dumps is None else self._dumps.arm,
             on_step_end=None if self._dumps is None else self._dumps.step_ended,
         )
-        optimizers = optimizers or find_optimizers(models)
-        start = settings.start if settings.start is not None else first_step(optimizers)
+        optimizers = optimizers or optimizers_of(models)
+        start = settings.start if settings.start is not None else steps_behind(optimizers)
         self._monitor.begin(models, start)
         self._steps = OptimizerSteps(self._monitor, optimizers, models)
         self._steps.install()

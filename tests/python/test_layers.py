@@ -41,10 +41,13 @@ MODULE_OF_HEADER = {
     **dict.fromkeys(
         (
             "torch_dump",
+            "torch_capture",
+            "torch_versions",
             "torch_debugger",
             "torch_monitor",
             "torch_perturb",
             "torch_program_monitor",
+            "torch_memory",
             "torch_tensors",
         ),
         "torch",

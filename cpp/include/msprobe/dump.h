@@ -65,6 +65,7 @@ struct Options {
   bool only_overflow = false;      // keep a record only when a tensor of it holds a NaN or an infinity
   std::size_t overflow_limit = 0;  // after so many such records, over all steps, nothing is kept; 0: no limit
   bool all_functions = false;      // record every torch function, not only those named
+  bool only_evidence = false;      // of memory that says nothing about the program, no statistics
   bool deferred = false;           // leave the event log, make no JSON (msprobe export makes it)
 };
 
@@ -84,6 +85,7 @@ struct StepReport {
   std::string first_non_finite;  // name of the first record whose output holds a NaN or infinity; empty: none
   std::string first_nan;         // of the first whose output holds a NaN
   bool incomplete = false;       // a file could not be written; said in the log
+  bool is_late = false;          // what outputs hold is known when the files are made: see take_finished()
   std::map<std::string, std::size_t> skipped;  // what was not measured or recorded: reason -> how often
 };
 
@@ -108,6 +110,14 @@ class Frame {
 /// "Module.a.Linear.forward.0" -> "Module.a.Linear.backward.0", "Torch.add.0.forward" ->
 /// "Torch.add.0.backward".
 MSPROBE_API std::string backward_name(std::string_view forward_name);
+
+/// A step whose files are being made, for what comes late.
+class LateStep {
+ public:
+  virtual ~LateStep() = default;
+  virtual void fill(trace::SlotId slot, std::string_view element) = 0;
+  virtual void note_output(std::string_view record_name, trace::Badness worst) = 0;
+};
 
 /// Writes the steps of one rank, one after the other.
 ///
@@ -141,6 +151,8 @@ class MSPROBE_API Recorder {
   void end();
   /// Of the step that is open or was closed last; counts as of its last flush.
   StepReport report() const;
+  /// Of late steps whose files have been made since this was asked last, in their order; the latest 64.
+  std::vector<StepReport> take_finished();
 
   // ---- what happened. Names are complete record names: "Functional.linear.0.forward".
 
@@ -177,6 +189,11 @@ class MSPROBE_API Recorder {
   void part(trace::RecordId record, trace::Part part, std::string_view elements);
   trace::SlotId new_slot();
   void fill(trace::SlotId slot, std::string_view element);
+
+  /// Values that are still on their way, of the step that is open: `complete` fills their slots. It is called
+  /// once, before files of the step are made, by the thread that makes them, and may wait. What it throws
+  /// makes the step incomplete.
+  void complete_later(std::function<void(LateStep&)> complete);
 
   /// Whether the tensors of this record become files.
   bool stores(std::string_view record_name) const;
@@ -389,6 +406,7 @@ class MSPROBE_API Session {
 
   /// Checksums of tensors are wanted.
   bool wants_checksums() const noexcept { return wants_checksums_; }
+  bool wants_evidence_only() const noexcept { return wants_evidence_only_; }
   /// What tensors hold decides what is kept, so it has to be known at once.
   bool keeps_overflows_only() const noexcept { return keeps_overflows_only_; }
   /// Files of the tensors of a record that is kept.
@@ -443,8 +461,8 @@ class MSPROBE_API Session {
   std::shared_ptr<ParameterGradients> watch_parameters(const Call& module,
                                                        std::span<const std::string_view> names,
                                                        std::span<trace::SlotId> slots);
-  /// A gradient of one of them came. False: it is left out.
-  bool takes_gradient(ParameterGradients& of);
+  /// A gradient of one of them came; `worst` of its elements, for task overflow_check. False: it is left out.
+  bool takes_gradient(ParameterGradients& of, trace::Badness worst);
 
   // ---- values that a script saves
 
@@ -464,6 +482,7 @@ class MSPROBE_API Session {
   static constexpr std::size_t kKinds = static_cast<std::size_t>(trace::RecordKind::kSaved) + 1;
   std::array<Kept, kKinds> kept_;
   bool wants_checksums_;
+  bool wants_evidence_only_;
   bool keeps_overflows_only_;
   std::atomic<bool> is_collecting_{false};
   std::unique_ptr<State> state_;

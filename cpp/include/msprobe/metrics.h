@@ -144,16 +144,22 @@ MSPROBE_API std::vector<double> values(const TensorView& view, std::int64_t firs
 // The measure is the relative L2 distance, |a - b| / |b| with the norms over all elements: 1 is "as far as
 // the tensor is long", the unit roundoff of a dtype is "every element is rounded otherwise". What is
 // recorded seldom tells it exactly, so a Distance is an interval: whole tensors give one number, sketches an
-// estimate, four statistics a lower bound and a guess, equal checksums 0.
+// estimate, four statistics a lower bound and a guess, equal digests or checksums 0.
 
 /// What is known of one tensor. A statistic that is absent was not recorded or is no number.
 struct TensorFacts {
   std::optional<DType> dtype;  // nullopt: one that is not known here
   double count = 0;            // elements
   std::optional<double> max, min, mean, norm;
-  /// `mean` and `norm` are sums in double; otherwise they were rounded to `dtype`, at least to float32.
+  /// There are sums in double: those of the sketch, else `mean` and `norm`. Otherwise these are sums in
+  /// float32, or were rounded to `dtype`. Of two tensors of which only one is exact, `mean` and `norm` are
+  /// compared.
   bool is_exact = false;
   std::optional<stats::Sketch> sketch;
+  /// Of the bits of all elements; sketches that come with one are comparable with others that do, whatever
+  /// the dtypes and devices. Those without are of an earlier msprobe, comparable with their like of one
+  /// dtype.
+  std::optional<std::uint64_t> digest;
   /// Of the elements that are not finite. nullopt: only the statistics tell, by being NaN or infinite.
   std::optional<stats::NonFinite> non_finite;
   std::string_view checksum;  // empty: none
@@ -180,6 +186,7 @@ struct Distance {
   /// the means (times the square root of the count, so that it is a part of the L2 distance). 0 where they
   /// are not known to double precision.
   double bias = 0;
+  bool knows_bias = true;
   /// Which share of the squared distance falls on the largest of the eight sums of the sketches: 1 is a
   /// difference of a single element, independent errors of many have about 0.35. 0: there are no sketches.
   double peak = 0;
@@ -187,6 +194,11 @@ struct Distance {
   double norm = 0;
   /// Nothing that was recorded differs.
   bool equal = true;
+  /// What was recorded differs by no more than the rounding of sums: the tensors may be equal all the same.
+  bool may_be_equal = false;
+
+  /// The bias to reckon with where this goes into something else: all of it may be, where it is not known.
+  constexpr double most_bias() const noexcept { return knows_bias ? bias : high; }
 
   /// Of values that differ, and cannot be measured.
   static constexpr Distance unmeasurable() noexcept {

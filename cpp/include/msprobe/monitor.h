@@ -221,11 +221,16 @@ class MSPROBE_API Rules {
 // The noise of a series at a step is what its reference changes by from one recorded step to the next: its
 // band is `changes` times the change that nine in ten of the `window` changes before that step stay below
 // (of the first `window` ones at the beginning). A training in which batches alone differ stays inside.
+//
+// A share of elements beyond a threshold, as of zeros, is a count: rounding decides of the elements that
+// stand at the threshold. The band is at least `counts` standard deviations of a Poisson count of as many
+// elements.
 
 struct NoiseOptions {
   std::size_t window = 64;
   double changes = 2.5;       // about four standard deviations of normal noise
   double rounding = 1e-6;     // the band is at least so wide, as a share of the number
+  double counts = 4;          // standard deviations of a count, as many as `changes` are of normal noise
   std::size_t steps = 8;      // out of the band: at most of so many recorded steps that begin with the first
   double far = 8.0;           // or once by so many bands, or where one number is finite and the other not
   std::size_t behind = 2048;  // recorded steps that are looked at behind the first parting
@@ -236,6 +241,7 @@ struct SeriesPair {
   std::uint32_t reference = 0;
   std::uint32_t target = 0;
   bool has_noise = true;  // false: a setting, as the learning rate; its band is that of rounding
+  bool is_count = false;  // a whole number of elements over their number
 };
 
 struct Parting {

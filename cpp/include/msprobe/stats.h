@@ -38,6 +38,14 @@ struct SummaryOptions {
   /// Whether Summary::sketch is wanted.
   bool sketch = false;
 
+  /// Where the tensor lies in a larger one, for its sketch: sums and digest are then taken at the places that
+  /// the elements have there, so that those of all parts add up to those of the whole.
+  struct Shard {
+    std::span<const std::int64_t> shape;    // of the larger tensor; empty: there is none
+    std::span<const std::int64_t> offsets;  // of the first element
+  };
+  Shard shard;
+
   /// Whether `sum_abs` and `fourth_powers` are taken.
   bool powers = false;
 
@@ -46,19 +54,26 @@ struct SummaryOptions {
   double small = 0;
 };
 
-/// A few numbers by which the distance of two tensors can be told without their elements: sums of the
-/// elements with signs that look random but depend on their place alone, each element in one of eight. It is
-/// linear (the sketch of a difference is the difference of the sketches), and the sum of the squares of its
-/// numbers estimates the sum of the squares of the elements, to a factor of about 1.5 (N. Alon, Y. Matias, M.
-/// Szegedy: The space complexity of approximating the frequency moments, JCSS 58, 1999; M. Charikar, K. Chen,
-/// M. Farach-Colton: Finding frequent items in data streams, TCS 312, 2004). So distance() sees what maximum,
-/// minimum, mean and norm do not: a permutation, other signs, one element.
+/// A few numbers by which two tensors can be compared without their elements, whatever their layout and the
+/// device that made them (docs/formats/dump.md, "Sketch").
 ///
-/// Of finite elements only: NaN and infinities count as 0. A complex element is two, real and imaginary part.
-/// Which element goes where depends on the dtype, too: only sketches of one dtype are comparable.
+/// The sums: of the elements with signs that look random but depend on their place alone, each element in one
+/// of eight. They are linear (the sketch of a difference is the difference of the sketches), and the sum of
+/// their squares estimates the sum of the squares of the elements, to a factor of about 1.5 (N. Alon, Y.
+/// Matias, M. Szegedy: The space complexity of approximating the frequency moments, JCSS 58, 1999; M.
+/// Charikar, K. Chen, M. Farach-Colton: Finding frequent items in data streams, TCS 312, 2004). So distance()
+/// sees what maximum, minimum, mean and norm do not: a permutation, other signs, one element. Of finite
+/// elements only: NaN and infinities count as 0. A complex element is two, real and imaginary part. Up to 32
+/// elements of float32 and smaller types are added in float before they go into a double, so two devices,
+/// which add in another order, are apart by rounding.
+///
+/// The digest: of the bits of all elements and their places. Equal for two tensors of one dtype and shape
+/// when all bits are; for others in one case of 2^64, and of 2^33 at the worst, where single bits alone
+/// differ that are all the highest of their words. No sums of floats: exact in any order.
 struct Sketch {
   static constexpr std::size_t kSums = 8;
   std::array<double, kSums> sums{};
+  std::uint64_t digest = 0;
   double min = 0;  // of the finite elements; 0 where there is none, and of complex tensors
   double max = 0;
   double mean = 0;

@@ -3,8 +3,9 @@
 #pragma once
 
 /// libmsprobe_torch: the bridge from libtorch tensors to msprobe. The only public header that includes torch.
-/// Written against libtorch 2.1 and newer; built and tested with 2.13.0 on CPU. Device code (CUDA, NPU) uses
-/// at:: operators only; its results are tested by running the same code on CPU tensors.
+/// Written against libtorch 2.1 and newer; built and tested with 2.13.0 on CPU. Tensors of a GPU are measured
+/// by a kernel, those of other devices by at:: operators; both are tested with tensors of the CPU in their
+/// place.
 
 #include <ATen/core/Tensor.h>
 
@@ -43,9 +44,10 @@ struct DeviceRequest {
   stats::SummaryOptions options;
 };
 
-/// Summaries by at:: operators on the device of the tensors, fetched together: one synchronisation for all of
-/// them (one more for every 256 MiB when checksums are wanted, as those need the elements on the host). All
-/// tensors are on one device, of strided layout. Sums are kept in double on CPU and CUDA, in float elsewhere.
+/// Summaries made on the devices of the tensors, fetched together: one synchronisation for all of a stream,
+/// and more where checksums or signs are wanted, which need elements or bits of them on the host. Tensors are
+/// of strided layout. Without a kernel (docs/adr/0032) there are no sketches, and sums are kept in float on
+/// devices without doubles.
 MSPROBE_API std::vector<stats::Summary> summarize_on_device(const std::vector<DeviceRequest>& requests);
 
 /// Which gradients a probe records, and when.

@@ -63,9 +63,14 @@ enum class Badness : std::uint8_t { kGood, kInfinite, kNan };
 /// fp8. Thread-safe.
 MSPROBE_API Statistics measure(const TensorView& view, bool checksum, ThreadPool* pool = nullptr);
 
-/// The same from a summary made elsewhere (on a device): of a tensor that is neither complex nor 0-d.
-/// `checksum` as it is in the summary.
-MSPROBE_API Statistics statistics_of(const stats::Summary& summary, DType dtype);
+/// In which precision `Norm` is written: on the CPU that of the tensor's dtype, on devices float32 at least,
+/// as mindstudio-probe has it there.
+enum class NormIn : std::uint8_t { kDType, kFloat32 };
+
+/// The same from a summary made elsewhere (on a device): of a tensor that is not 0-d, or complex; of a
+/// complex one with minimum, maximum and sum of its magnitudes. `checksum` as it is in the summary.
+MSPROBE_API Statistics statistics_of(const stats::Summary& summary, DType dtype,
+                                     NormIn norm = NormIn::kDType);
 
 /// A tensor as it is recorded.
 struct TensorElement {
@@ -86,7 +91,7 @@ struct TensorElement {
 using SlotId = std::uint32_t;
 
 /// Appends the compact form of arguments and results to a buffer that is reused from call to call. Lists and
-/// objects are opened and closed; inside an object every value follows a key(). A tensor takes at most 112
+/// objects are opened and closed; inside an object every value follows a key(). A tensor takes at most 121
 /// bytes up to 4 dimensions, its file name aside, as long as all elements are finite.
 class MSPROBE_API ElementWriter {
  public:

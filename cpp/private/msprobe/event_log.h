@@ -142,6 +142,8 @@ class MSPROBE_API Filter {
 
   /// Tests the record of an API call, or of its backward. Changes the state of the scope.
   bool keeps_api(std::string_view name);
+  /// Whether the scope begins or ends with it.
+  bool bounds(std::string_view name) const;
   /// Whether the list names it: it is kept where the scope is open.
   bool lists(std::string_view name) const;
   void open_module(std::string_view name);

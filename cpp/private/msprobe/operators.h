@@ -92,8 +92,10 @@ struct Row {
   std::int8_t terms_position = -1;    // where that stands
   std::int8_t inplace_position = -1;  // of the argument `inplace`; -1: it has none
   bool overwrites = false;            // "copy_": what its first argument held does not matter
+  bool writes_places = false;         // "index_put_": writes some elements of its first argument, reads none
   std::string_view writes;            // arguments that are only written: names or positions, with commas
   std::string_view updates;           // arguments that are read and written
+  std::string_view source;            // names the one process that reads the first argument: broadcast
   bool has_kink = false;              // its derivative jumps
   bool chooses = false;               // its derivative goes to places that were chosen by values
   bool sums_products = false;         // linear in each argument

@@ -39,8 +39,8 @@ struct ResultOptions {
 };
 
 /// Of results d next to reference values b, both as doubles. A pair is *finite* when d is and b, rounded to
-/// the dtype of d (bfloat16: float32), is: a reference value beyond its range is an infinity there. Sums, errors
-/// and the counts of small, normal, greater and less are those of finite pairs.
+/// the dtype of d (bfloat16: float32), is: a reference value beyond its range is an infinity there. Sums,
+/// errors and the counts of small, normal, greater and less are those of finite pairs.
 struct ResultError {
   std::int64_t count = 0;
   std::int64_t finite_pairs = 0;

@@ -30,10 +30,9 @@ namespace msprobe::torch_adapter {
 class MSPROBE_API TensorMeter {
  public:
   struct Options {
-    double eps = 1e-8;          // Sums::small counts |x| < eps
-    bool powers = true;         // Sums::absolute and fourth; they are NaN without
-    unsigned threads = 0;       // 0: as many as at::get_num_threads()
-    bool as_on_device = false;  // tensors of the CPU take the way of those of a device: for tests
+    double eps = 1e-8;     // Sums::small counts |x| < eps
+    bool powers = true;    // Sums::absolute and fourth; they are NaN without
+    unsigned threads = 0;  // 0: as many as at::get_num_threads()
     /// What this process holds of a tensor whose operators run in Python: of a DTensor its local shard.
     /// Undefined: nothing that can be read. Called with or without the GIL.
     std::function<at::Tensor(const at::Tensor&)> local_of;

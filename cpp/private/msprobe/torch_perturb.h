@@ -47,7 +47,4 @@ MSPROBE_API perturb::Ratios ratios(const at::Tensor& original, const at::Tensor&
 /// Of two results of the same shape, the second on the CPU.
 MSPROBE_API perturb::Distance distance(const at::Tensor& original, const at::Tensor& cpu);
 
-/// Tensors of the CPU take the way of those of a device, too, or no longer: for tests.
-MSPROBE_API void treat_all_as_on_device_in_perturb(bool all) noexcept;
-
 }  // namespace msprobe::torch_adapter

@@ -6,7 +6,9 @@
 /// serves Python (the module _torch) and C++ programs.
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,12 +24,31 @@
 
 namespace msprobe::torch_adapter {
 
+/// How tensors are measured, for tests.
+enum class DeviceWay : std::uint8_t {
+  kNone,    // those of the CPU in memory, those of a device by its kernel, or by operators where it has none
+  kKernel,  // those of the CPU by the kernel, too: the processor stands in for a device
+  kOperators,  // all by torch's own operators
+};
+
+/// In this process and from now on.
+MSPROBE_API void set_device_way(DeviceWay way) noexcept;
+
+/// In which way tensors of a device are measured, and why, for people: "kernel: NVIDIA H200", "operators of
+/// torch: none of these libraries can be loaded: ...". The first call for a device prepares its kernel, some
+/// seconds where it is not in the cache.
+MSPROBE_API std::string way_of(c10::Device device);
+
+/// What the kernel of a device has done so far, for tests: launches, and tensors measured by them. Zeros
+/// where there is no kernel.
+MSPROBE_API std::pair<std::size_t, std::size_t> kernel_work(c10::Device device);
+
 /// Puts tensors into element trees: statistics of CPU tensors are computed at once, with the threads torch
-/// uses. Those of a device are computed there by at:: operators, and stay there until fetch(): the element
-/// has a slot in their place, and the host waits for the device once for all. Only checksums, files and the
-/// search for overflows need an answer at once. A tensor without readable memory (meta, sparse, fake,
-/// nested, a subclass) gets its dtype and shape, and null statistics. Never throws because of a tensor.
-/// Thread-safe.
+/// uses. Those of a device are measured there, and their element has a slot in their place: finish() lets the
+/// recorder fill it, behind the step. Only checksums, files and the search for overflows need an answer at
+/// once. What a call returned and another one takes, unchanged, is measured once (KnownTensors). A tensor
+/// without readable memory (meta, sparse, fake, nested, a subclass) gets its dtype and shape, and null
+/// statistics. Never throws because of a tensor. Thread-safe.
 class MSPROBE_API TensorDescriber {
  public:
   /// What a tensor without memory of its own stands for in this process.
@@ -44,9 +65,29 @@ class MSPROBE_API TensorDescriber {
   TensorDescriber(const TensorDescriber&) = delete;
   TensorDescriber& operator=(const TensorDescriber&) = delete;
 
+  /// Tensors of a device that this thread describes while it lives are measured by one launch at its end:
+  /// made around the inputs of a call, and around its results. Without it each is a launch of its own.
+  class MSPROBE_API Together {
+   public:
+    explicit Together(TensorDescriber& describer);
+    ~Together();
+    Together(const Together&) = delete;
+    Together& operator=(const Together&) = delete;
+
+   private:
+    friend class TensorDescriber;
+    struct State;
+    TensorDescriber& describer_;
+    Together* outer_;
+    std::unique_ptr<State> state_;
+  };
+
   /// Writes `tensor` where the writer stands, and queues a copy of it when it becomes a file. An undefined
   /// tensor is null. `placement`: that of a tensor that does not tell it itself.
   void describe(dump::ValueWriter& to, const at::Tensor& tensor, std::string_view placement = {});
+
+  /// The same without statistics, and without a file.
+  void describe_unmeasured(dump::ValueWriter& to, const at::Tensor& tensor);
 
   /// The tensor whose memory describe() reads, with where it lies: `tensor` itself, or what FindLocal finds.
   Local local_of(const at::Tensor& tensor) const;
@@ -54,13 +95,37 @@ class MSPROBE_API TensorDescriber {
   /// Supplies the slot with `tensor` as describe() has it at that position of that record.
   void fill(trace::SlotId slot, const at::Tensor& tensor, std::string_view record, std::string_view position);
 
-  /// Fills the slots of the tensors whose statistics are still on a device: one transfer, and one wait, for
-  /// each stream that they were computed on. Call it before Recorder::flush(); it happens by itself when
-  /// 8192 tensors wait.
-  void fetch();
+  /// The worst element, as describe() would find it.
+  trace::Badness worst_of(const at::Tensor& tensor);
 
-  /// Tensors of the CPU take the way of those of a device, too: for tests.
-  void treat_all_as_on_device();
+  /// Brings what was measured on devices on its way to the host, by one copy for each stream, and lets the
+  /// recorder fill the slots when it makes the files of the step. Waits for nothing, but for what operators
+  /// of torch measure. Call it before Recorder::begin_flush() and begin_close().
+  void finish();
+
+  /// Forgets which tensors are known.
+  void end_step();
+
+  /// From now on every tensor is read, known or not, or no longer: for processes that work together, as
+  /// collectives change memory without telling torch.
+  void read_all(bool all);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Whether what a call returned can still lead to something. Keeps nothing alive.
+class MSPROBE_API ResultsWatch {
+ public:
+  explicit ResultsWatch(const std::vector<at::Tensor>& results);
+  ~ResultsWatch();
+  ResultsWatch(const ResultsWatch&) = delete;
+  ResultsWatch& operator=(const ResultsWatch&) = delete;
+
+  /// Whether one of them is there. A result with a graph is as long as its node is, whatever became of the
+  /// tensor: a loss keeps it. True without results.
+  bool is_alive() const;
 
  private:
   struct State;

@@ -230,6 +230,7 @@ constexpr Key kKeys[] = {
      .origin = Origin::kIgnored},
     {.tasks = kTop,
      .name = "load",
+     .fallback = "{}",
      .meaning = "msprobe ckpt and show read saved tensors",
      .origin = Origin::kIgnored},
 

@@ -37,6 +37,7 @@ constexpr std::chrono::milliseconds kBetweenLooks{4};
 constexpr int kLooksAfterStep = 25;
 constexpr std::size_t kFormatEvery = std::size_t{8} << 10;  // bytes of events: less is not worth a look
 constexpr const char* kTensorDirectory = "dump_tensor_data";
+constexpr std::size_t kMostReports = 64;
 
 struct OpenModule {
   const void* recorder;
@@ -71,11 +72,20 @@ struct Step {
       exporter;  // null: the log itself is the result; used by whoever is busy
   StepReport report;
   std::chrono::steady_clock::time_point opened = std::chrono::steady_clock::now();
-  std::size_t formatted = 0;  // bytes of the log that the writer has formatted
-  std::size_t written = 0;    // bytes of the log that the JSON files hold
-  bool ending = false;        // the step is closed
-  bool has_fill = false;      // a call wrote an infinity that it was given
-  std::uint64_t flushes = 0;  // wanted before that: done when the step is
+  std::size_t formatted = 0;                         // bytes of the log that the writer has formatted
+  std::size_t written = 0;                           // bytes of the log that the JSON files hold
+  bool ending = false;                               // the step is closed
+  bool has_fill = false;                             // a call wrote an infinity that it was given
+  std::uint64_t flushes = 0;                         // wanted before that: done when the step is
+  std::vector<std::function<void(LateStep&)>> late;  // values that are on their way
+
+  void note_output(std::string_view record_name, trace::Badness worst) {
+    // Infinities that a mask has written say nothing, nor do those behind them; a NaN always does.
+    has_fill |= worst == trace::Badness::kInfinite && trace::is_fill(record_name);
+    const bool is_asked_for = worst == trace::Badness::kInfinite && has_fill;
+    if (report.first_non_finite.empty() && !is_asked_for) report.first_non_finite = record_name;
+    if (worst == trace::Badness::kNan && report.first_nan.empty()) report.first_nan = record_name;
+  }
 };
 
 struct Recorder::State {
@@ -115,6 +125,7 @@ struct Recorder::State {
   bool busy = false;                            // somebody does the work of the writer
   bool asleep = false;                          // the writer looks for nothing until it is woken
   std::vector<std::shared_ptr<Step>> finished;  // whose memory the writer gives back
+  std::deque<StepReport> late_reports;          // of finished steps
   bool ending = false;
   std::vector<std::string> problems;  // to be reported by the next call of a training thread
   bool fault_reported = false;
@@ -195,11 +206,39 @@ struct Recorder::State {
            (flushes_done < flushes_wanted && size > oldest.written);
   }
 
+  // What comes late is filled in by whoever makes the files.
+  class Late final : public LateStep {
+   public:
+    Late(State& state, Step& step) : state_(state), step_(step) {}
+    void fill(trace::SlotId slot, std::string_view element) override {
+      const std::lock_guard lock(state_.mutex);
+      step_.log->fill(slot, element);
+    }
+    void note_output(std::string_view record_name, trace::Badness worst) override {
+      if (worst == trace::Badness::kGood || trace::is_uninitialised(record_name)) return;
+      const std::lock_guard lock(state_.mutex);
+      step_.note_output(record_name, worst);
+    }
+
+   private:
+    State& state_;
+    Step& step_;
+  };
+
+  void complete_late(Step& of, std::unique_lock<std::mutex>& lock) {
+    const auto late = std::exchange(of.late, {});
+    lock.unlock();
+    Late step(*this, of);
+    for (const auto& complete : late) attempt(of, [&] { complete(step); });
+    lock.lock();
+  }
+
   void advance(std::unique_lock<std::mutex>& lock) {
     const Busy busy_here(*this);
     const std::shared_ptr<Step> oldest = steps.front();
     const bool last_time = oldest->ending;
     const bool complete = last_time || flushes_done < flushes_wanted;
+    if (complete && !oldest->late.empty()) complete_late(*oldest, lock);
     const std::string_view bytes = oldest->log->committed();
     lock.unlock();
     if (oldest->exporter) {
@@ -243,6 +282,8 @@ struct Recorder::State {
     }
     lock.lock();
     flushes_done = std::max(flushes_done, of->flushes);
+    if (of->report.is_late) late_reports.push_back(of->report);
+    if (late_reports.size() > kMostReports) late_reports.pop_front();
     steps.pop_front();
     finished.push_back(std::move(of));
     done.notify_all();
@@ -428,16 +469,16 @@ StepReport Recorder::report() const {
   return state_->last ? state_->last->report : StepReport{};
 }
 
+std::vector<StepReport> Recorder::take_finished() {
+  const std::lock_guard lock(state_->mutex);
+  const std::deque<StepReport> taken = std::exchange(state_->late_reports, {});
+  return {taken.begin(), taken.end()};
+}
+
 void Recorder::note_output(std::string_view record_name, trace::Badness worst) {
   if (worst == trace::Badness::kGood || trace::is_uninitialised(record_name)) return;
   const std::lock_guard lock(state_->mutex);
-  if (!state_->step) return;
-  StepReport& report = state_->step->report;
-  // Infinities that a mask has written say nothing, nor do those behind them; a NaN always does.
-  state_->step->has_fill |= worst == trace::Badness::kInfinite && trace::is_fill(record_name);
-  const bool is_asked_for = worst == trace::Badness::kInfinite && state_->step->has_fill;
-  if (report.first_non_finite.empty() && !is_asked_for) report.first_non_finite = record_name;
-  if (worst == trace::Badness::kNan && report.first_nan.empty()) report.first_nan = record_name;
+  if (state_->step) state_->step->note_output(record_name, worst);
 }
 
 void Recorder::note_late() noexcept {
@@ -475,7 +516,9 @@ bool lists_backward(const trace::Filter& filter, std::string_view name, const Fr
 
 bool Recorder::may_keep_backward(std::string_view forward_name) const {
   const auto lock = state_->lock_filter();
-  return !lock || lists_backward(state_->filter, backward_name(forward_name), innermost_of(this));
+  if (!lock) return true;
+  const std::string name = backward_name(forward_name);
+  return state_->filter.bounds(name) || lists_backward(state_->filter, name, innermost_of(this));
 }
 
 bool Recorder::begin_backward(std::string_view name, const Frame* forward_module, bool is_module) {
@@ -571,6 +614,13 @@ trace::SlotId Recorder::new_slot() {
 void Recorder::fill(trace::SlotId slot, std::string_view element) {
   const std::lock_guard lock(state_->mutex);
   if (state_->can_record()) state_->step->log->fill(slot, element);
+}
+
+void Recorder::complete_later(std::function<void(LateStep&)> complete) {
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->can_record()) return;
+  state_->step->late.push_back(std::move(complete));
+  state_->step->report.is_late = true;
 }
 
 bool Recorder::stores(std::string_view record_name) const {

@@ -64,6 +64,7 @@ struct Session::State {
     PooledText backward;  // that of the module's backward
     PooledText elements;  // one object with a slot for each parameter
     std::atomic<bool> is_written{false};
+    std::atomic<bool> was_in_scope{false};  // that backward, which may end before the gradients are there
   };
 
   explicit State(Options options)
@@ -92,6 +93,13 @@ struct Session::State {
   // Of this step, by name.
   std::unordered_set<std::string_view> gradient_names;
   std::vector<std::shared_ptr<GradientsRecord>> gradients;
+
+  void keep_gradients_of(std::string_view backward) {
+    const std::lock_guard lock(mutex);
+    for (const auto& record : gradients) {
+      if (std::string_view(record->backward) == backward) record->was_in_scope = true;
+    }
+  }
 
   // One part of a record, which `pull(to)` writes.
   template <typename Pull>
@@ -144,7 +152,9 @@ struct Session::State {
 // ------------------------------------------------------------------------------------------------ decisions
 
 Session::Session(Options options)
-    : wants_checksums_(options.checksum), keeps_overflows_only_(options.only_overflow) {
+    : wants_checksums_(options.checksum),
+      wants_evidence_only_(options.only_evidence),
+      keeps_overflows_only_(options.only_overflow) {
   for (std::size_t kind = 0; kind < kept_.size(); ++kind) {
     kept_[kind] = kept_of(static_cast<RecordKind>(kind), options);
   }
@@ -317,7 +327,10 @@ void Session::write_backward(const Backward& backward, bool is_kept, const Gradi
                              const Gradients& of_inputs) {
   Recorder& recorder = state_->recorder;
   recorder.place_backward(backward.name, backward.forward_module);
-  if (backward.is_module && !recorder.end_backward(backward.name, backward.forward_module)) return;
+  if (backward.is_module) {
+    if (!recorder.end_backward(backward.name, backward.forward_module)) return;
+    if (state_->has_scope) state_->keep_gradients_of(backward.name);
+  }
   if (!is_kept) return;
   if (keeps_overflows_only_) {
     if (!keeps_overflow(std::max(of_outputs.worst, of_inputs.worst))) return;
@@ -336,7 +349,7 @@ std::shared_ptr<ParameterGradients> Session::watch_parameters(const Call& module
                                                               std::span<const std::string_view> names,
                                                               std::span<trace::SlotId> slots) {
   const Kept& kept = this->kept(RecordKind::kParametersGrad);
-  if (!kept.record || names.empty() || (keeps_overflows_only_ && !module.is_kept)) return nullptr;
+  if (!kept.record || names.empty()) return nullptr;
   auto record = std::allocate_shared<State::GradientsRecord>(PoolAllocator<State::GradientsRecord>());
   record->text.reserve(module.name.size() + kGradients.size());
   record->text.append(trace::RecordName(module.name).callee()).append(kGradients);
@@ -357,15 +370,22 @@ std::shared_ptr<ParameterGradients> Session::watch_parameters(const Call& module
   }
   element_buffer.end();
   record->elements = element_buffer.bytes();
-  // A place beside the forward; under a scope only when a gradient comes inside of it.
-  if (!state_->has_scope) record->write(state_->recorder);
+  // A place beside the forward; otherwise when a gradient comes that is kept.
+  if (!state_->has_scope && (!keeps_overflows_only_ || module.is_kept)) record->write(state_->recorder);
   return kept.parameters || state_->has_scope ? record : nullptr;
 }
 
-bool Session::takes_gradient(ParameterGradients& of) {
+bool Session::takes_gradient(ParameterGradients& of, Badness worst) {
   auto& record = static_cast<State::GradientsRecord&>(of);
   const Recorder& recorder = state_->recorder;
-  if (!record.is_written && !recorder.keeps(record.text) && !recorder.keeps(record.backward)) return false;
+  if (!record.is_written && !record.was_in_scope && !recorder.keeps(record.text) &&
+      !recorder.keeps(record.backward)) {
+    return false;
+  }
+  if (keeps_overflows_only_) {
+    if (!keeps_overflow(worst)) return false;
+    count_overflow();
+  }
   record.write(state_->recorder);
   return kept(RecordKind::kParametersGrad).parameters;
 }

@@ -26,12 +26,24 @@ constexpr double kBlind = 0.15, kAllBlind = 0.02;
 // those four times the size of a typical one, are the most that may go unseen.
 constexpr double kUnseenElements = 16, kLargeElement = 4;
 
-// Sums of a sketch are rounded to float32 in files and chains of additions: less cannot be told from nothing.
-constexpr double kSketchNoise = 0x1p-23;
+// Sums are added up in another order on another device: at most 32 elements in float, then in double; of
+// dtypes of 64 bits all in double. With u the unit roundoff, such a chain is off by 31 u of the sum of its
+// magnitudes at the most (N. Higham: Accuracy and Stability of Numerical Algorithms, 2002, 4.2), so a norm,
+// the root of a sum, by half of that; and a chain of random signs, as those of a sketch, by about 32 u /
+// sqrt(6) of its typical element, 2.3 u of its norm: two sketches, rounded to float32 in files, by 3.4 u, and
+// in one of 1000 by twice as much. Less cannot be told from nothing.
+constexpr double kChain = 31, kSketchChain = 8;
 
-// Without a sketch, largest and smallest element are two samples of what the elements are off by. Of random
-// errors both are below a quarter of the standard deviation in 4 % of all cases.
+// Without a sketch, largest and smallest element are two samples of what the elements are off by; norm and
+// mean, which errors of single elements move by a root of their number less, are two more. Of random errors
+// both extremes are below a quarter of the standard deviation in 4 % of all cases.
 constexpr double kFromExtremes = 4;
+
+// A sum in float32 over a tree of additions, as devices have them, is off by log2(n) roundings of the sum of
+// the magnitudes at most (N. Higham: Accuracy and Stability of Numerical Algorithms, 2002, 4.2). A norm is
+// the root of one, so it is off by half of that; a mean, whose magnitudes are at most the root mean square,
+// by all of it.
+constexpr double kRoundoff = 0x1p-24;
 
 // Two tensors whose elements have nothing to do with each other are about sqrt(2) apart.
 constexpr double kUnrelated = 2;
@@ -43,13 +55,21 @@ bool is_same(const std::optional<double>& a, const std::optional<double>& b) {
 
 double finite_or_0(double value) { return std::isfinite(value) ? value : 0; }
 
-// Of the finite elements; 0 where their sum ran over.
-double norm_of(const TensorFacts& facts) {
-  return std::abs(finite_or_0(facts.sketch ? facts.sketch->norm : facts.norm.value_or(0)));
+// Of the finite elements; 0 where their sum ran over. `in_double`: from the sketch where there is one; else
+// as the four statistics say it, rounded.
+double norm_of(const TensorFacts& facts, bool in_double) {
+  return std::abs(finite_or_0(in_double && facts.sketch ? facts.sketch->norm : facts.norm.value_or(0)));
 }
 
-double mean_of(const TensorFacts& facts) {
-  return finite_or_0(facts.sketch ? facts.sketch->mean : facts.mean.value_or(0));
+// What one addition may be off by, relatively.
+double unit_of_sums(const TensorFacts& facts) {
+  const bool is_wide = facts.dtype && element_size(*facts.dtype) >= 8 && *facts.dtype != DType::kComplex64;
+  // In double all elements are one chain: errors of random signs grow with its root.
+  return is_wide ? 0x1p-53 * std::sqrt(std::max(facts.count, 1.0)) : 0x1p-24;
+}
+
+double mean_of(const TensorFacts& facts, bool in_double) {
+  return finite_or_0(in_double && facts.sketch ? facts.sketch->mean : facts.mean.value_or(0));
 }
 
 struct KnownExtremes {
@@ -108,8 +128,12 @@ bool same_statistics(const TensorFacts& a, const TensorFacts& b) {
 class PairOfFacts {
  public:
   PairOfFacts(const TensorFacts& target, const TensorFacts& reference, double floor)
-      : a_(target), b_(reference), count_(std::max(reference.count, 1.0)), root_(std::sqrt(count_)) {
-    size_ = std::max({norm_of(a_), norm_of(b_), floor * root_});
+      : a_(target),
+        b_(reference),
+        in_double_(target.is_exact && reference.is_exact),
+        count_(std::max(reference.count, 1.0)),
+        root_(std::sqrt(count_)) {
+    size_ = std::max({norm_of(a_, in_double_), norm_of(b_, in_double_), floor * root_});
     if (size_ == 0) {  // no norm is recorded, or all is zero
       const KnownExtremes x = extremes_of(a_), y = extremes_of(b_);
       size_ = std::max({std::abs(x.min), std::abs(x.max), std::abs(y.min), std::abs(y.max)});
@@ -119,7 +143,11 @@ class PairOfFacts {
 
   double size() const noexcept { return size_; }
 
-  double bias() const { return a_.is_exact && b_.is_exact ? std::max(of_norms(), of_means()) : 0; }
+  bool knows_bias() const { return in_double_; }
+  double bias() const {
+    if (!in_double_) return 0;
+    return std::max({of_norms() - rounding_of_norms(), of_means() - rounding_of_means(), 0.0});
+  }
 
   // Sums of masks of the smallest float32 run over in files.
   bool has_sketches() const { return std::isfinite(sketched()); }
@@ -130,9 +158,13 @@ class PairOfFacts {
     return part < kBlind ? part : 1;
   }
 
-  // Infinite: there are none.
+  // What two sketches of equal tensors may be apart by.
+  double noise() const { return kSketchChain * unit(); }
+
+  // Infinite: there are none that can be compared.
   double sketched() const {
-    if (!a_.sketch || !b_.sketch || a_.dtype != b_.dtype) return kInfinity;
+    if (!a_.sketch || !b_.sketch || a_.digest.has_value() != b_.digest.has_value()) return kInfinity;
+    if (!a_.digest && a_.dtype != b_.dtype) return kInfinity;
     return stats::distance(*a_.sketch, *b_.sketch) / size_;
   }
 
@@ -155,38 +187,54 @@ class PairOfFacts {
   // What the L2 distance is at least: norms, means and single elements cannot differ by more (triangle
   // inequality, Cauchy-Schwarz). Less what rounding the statistics may have made.
   double at_least() const {
-    const double unit = rounding_of_statistics();
-    return std::max({of_extremes(), of_norms() - 2 * unit,
-                     of_means() - 2 * unit * std::abs(mean_of(b_)) * root_ / size_, 0.0});
+    return std::max({of_extremes(), of_norms() - rounding_of_norms(), of_means() - rounding_of_means(), 0.0});
   }
+
+  // Whether the statistics differ by no more than the rounding of sums.
+  bool may_be_equal() const { return at_least() == 0; }
 
   // A guess at what it is at most, where there is no sketch.
   double guess() const {
-    double samples = of_extremes() * root_;
-    if (a_.is_exact && b_.is_exact) samples = std::max({samples, of_norms() * root_, of_means() * root_});
-    return std::min(kFromExtremes * samples, kUnrelated);
+    const double samples =
+        std::max({of_extremes(), of_norms() - 2 * written(), of_means() - 2 * written() * part_of_mean()});
+    return std::min(kFromExtremes * samples * root_, kUnrelated);
   }
 
   // What equal statistics may hide: the rounding of single elements.
   double unseen() const {
-    const bool hides = count_ > 1 && !(a_.is_exact && b_.is_exact) && is_float(b_.dtype);
+    const bool hides = count_ > 1 && !in_double_ && is_float(b_.dtype);
     return hides ? std::max(unit_roundoff(a_.dtype), unit_roundoff(b_.dtype)) : 0;
   }
 
  private:
-  double of_norms() const { return std::abs(norm_of(a_) - norm_of(b_)) / size_; }
-  double of_means() const { return std::abs(mean_of(a_) - mean_of(b_)) * root_ / size_; }
+  double of_norms() const { return std::abs(norm_of(a_, in_double_) - norm_of(b_, in_double_)) / size_; }
+  double of_means() const {
+    return std::abs(mean_of(a_, in_double_) - mean_of(b_, in_double_)) * root_ / size_;
+  }
+  // What those of equal tensors may differ by: sums, and what is left of them in a file.
+  double rounding_of_norms() const {
+    return in_double_ ? kChain * unit() : 2 * written() + kRoundoff * depth();
+  }
+  double rounding_of_means() const {
+    if (in_double_) return 2 * kChain * unit();
+    return 2 * written() * part_of_mean() + 2 * kRoundoff * depth();
+  }
+  // The rounding of a number in a file.
+  double written() const {
+    return in_double_ ? 0 : std::max({unit_roundoff(a_.dtype), unit_roundoff(b_.dtype), kRoundoff});
+  }
+  double part_of_mean() const { return std::abs(mean_of(b_, in_double_)) * root_ / size_; }
+  double depth() const { return std::log2(count_); }
   double of_extremes() const {
     const KnownExtremes x = extremes_of(a_), y = extremes_of(b_);
     return std::max(std::abs(x.min - y.min), std::abs(x.max - y.max)) / size_;
   }
-  double rounding_of_statistics() const {
-    if (a_.is_exact && b_.is_exact) return 0;
-    return std::max({unit_roundoff(a_.dtype), unit_roundoff(b_.dtype), unit_roundoff(DType::kFloat32)});
-  }
+  // What one addition to the sums of a sketch may be off by.
+  double unit() const { return std::max(unit_of_sums(a_), unit_of_sums(b_)); }
 
   const TensorFacts& a_;
   const TensorFacts& b_;
+  bool in_double_;  // the sums of both; otherwise those of both are taken as rounded
   double count_;
   double root_;
   double size_;
@@ -194,7 +242,9 @@ class PairOfFacts {
 
 }  // namespace
 
-double TensorFacts::typical() const noexcept { return norm_of(*this) / std::sqrt(std::max(count, 1.0)); }
+double TensorFacts::typical() const noexcept {
+  return norm_of(*this, true) / std::sqrt(std::max(count, 1.0));
+}
 
 double TensorFacts::largest() const noexcept {
   const KnownExtremes extremes = extremes_of(*this);
@@ -221,19 +271,28 @@ double unit_roundoff(std::optional<DType> dtype) noexcept {
 }
 
 Distance distance(const TensorFacts& target, const TensorFacts& reference, double floor) {
-  const bool same_dtype = target.dtype == reference.dtype;
-  const bool has_checksums = !target.checksum.empty() && !reference.checksum.empty() && same_dtype;
+  const bool same_dtype = target.dtype == reference.dtype && target.count == reference.count;
+  const bool has_digests = same_dtype && target.digest && reference.digest;
+  const bool has_checksums = same_dtype && !target.checksum.empty() && !reference.checksum.empty();
+  const bool same_checksums = !has_checksums || target.checksum == reference.checksum;
   const PairOfFacts pair(target, reference, floor);
   Distance result;
   result.norm = pair.size();
-  if (has_checksums && target.checksum == reference.checksum) return result;
+  if (has_digests ? target.digest == reference.digest && same_checksums : has_checksums && same_checksums) {
+    return result;
+  }
   const bool same = same_statistics(target, reference);
-  result.equal = same && !has_checksums;
+  result.equal = same && !has_digests && !has_checksums;
   if (!same_non_finite(target, reference)) return Distance::unmeasurable();
   const bool hides = shows_non_finite(reference) && !(target.non_finite && reference.non_finite);
-  if (!same && !pair.has_sketches() && !is_float(reference.dtype)) return Distance::unmeasurable();
+  result.may_be_equal =
+      !same && !has_digests && !has_checksums && !pair.has_sketches() && pair.may_be_equal();
+  if (!same && !pair.has_sketches() && !is_float(reference.dtype) && !result.may_be_equal) {
+    return Distance::unmeasurable();
+  }
   bool is_estimated = false;
   result.bias = pair.bias();
+  result.knows_bias = pair.knows_bias();
   result.low = pair.at_least();
   if (same) {
     result.high = pair.unseen();
@@ -241,8 +300,8 @@ Distance distance(const TensorFacts& target, const TensorFacts& reference, doubl
     const double seen = pair.seen();
     result.value = pair.sketched();
     if (seen == 1) result.peak = pair.peak();
-    result.low = std::max(result.low, result.value * kSketchedLow - kSketchNoise);
-    result.high = (result.value * kSketchedHigh + kSketchNoise) / seen + pair.cancelled();
+    result.low = std::max(result.low, result.value * kSketchedLow - pair.noise());
+    result.high = (result.value * kSketchedHigh + pair.noise()) / seen + pair.cancelled();
     is_estimated = !hides && seen == 1;
   } else {
     result.high = std::max(pair.guess(), pair.unseen());
@@ -250,8 +309,8 @@ Distance distance(const TensorFacts& target, const TensorFacts& reference, doubl
   if (hides) result.high = kInfinity;
   result.high = std::max(result.high, result.low);
   result.value = std::clamp(result.value, result.low, result.high);
-  if (!result.equal && result.value == 0) {  // checksums that differ: not nothing
-    result.high = std::max(result.high, kSketchNoise);
+  if (!result.equal && !result.may_be_equal && result.value == 0) {  // digests or checksums that differ
+    result.high = std::max(result.high, pair.noise());
     result.value = std::min(result.high, unit_roundoff(reference.dtype) / 2);
   }
   result.expected = is_estimated ? result.value + pair.cancelled() : result.high;

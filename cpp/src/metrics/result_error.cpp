@@ -141,7 +141,7 @@ struct Sides {
   DType terms_dtype = DType::kFloat64;
   DType rounded_dtype;  // of the reference next to the result
   Format format;        // of it
-  bool exact;     // integers of one dtype
+  bool exact;           // integers of one dtype
   const ResultOptions& options;
 
   Sides(const TensorView& d, const TensorView& b, const ResultOptions& with, const TensorView* t)

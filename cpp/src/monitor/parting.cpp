@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "base/non_finite.h"
 #include "msprobe/monitor.h"
@@ -58,11 +59,30 @@ class Changes {
   std::vector<double> changes_;
 };
 
-// Half a band around `number`. One of no change is that of rounding.
-double half_band(const Changes& changes, double number, const NoiseOptions& options) {
-  const double high = changes.high();
-  const double noise = std::isnan(high) ? 0.0 : options.changes * high;
-  return std::max(noise, options.rounding * std::abs(number));
+// The denominator of a share in lowest terms: of so many elements, or a multiple, it may be a share. Of more
+// than kMostElements doubles do not tell. By its continued fraction, whose parts are the best approximations.
+constexpr double kMostElements = 1 << 26;
+double denominator_of(double share) {
+  if (!(share > 0 && share < 1)) return 1;
+  double above = 1, below = 0, rest = share;  // the two last denominators
+  double over = 0, under = 1;                 // and their numerators
+  for (;;) {
+    const double whole = std::floor(1 / rest);
+    rest = 1 / rest - whole;
+    below = std::exchange(above, whole * above + below);
+    under = std::exchange(over, whole * over + under);
+    if (above > kMostElements) return kMostElements;
+    if (over / above == share || rest == 0) return above;
+  }
+}
+
+// What is known of the number of elements that a series is a share of: at least so many.
+double elements_of(std::span<const double> shares) {
+  double elements = 1;
+  for (const double share : shares) {
+    if (!is_absent(share)) elements = std::max(elements, denominator_of(share));
+  }
+  return elements;
 }
 
 // Infinite where one number is finite and the other not.
@@ -76,12 +96,13 @@ double distance_of(double reference, double target) {
 class Watch {
  public:
   Watch(const SeriesPair& pair, const NoiseOptions& options)
-      : options_(options), has_noise_(pair.has_noise), changes_(options.window) {}
+      : options_(options), has_noise_(pair.has_noise), is_count_(pair.is_count), changes_(options.window) {}
 
   bool has_parted() const { return has_parted_; }
   const Parting& parting() const { return candidate_; }
 
-  void learn_beginning(std::span<const double> numbers) {
+  void learn_beginning(std::span<const double> numbers, std::span<const double> of_target) {
+    if (is_count_) elements_ = std::max(elements_of(numbers), elements_of(of_target));
     if (!has_noise_) return;
     double before = kNaN;
     for (const double number : numbers) {
@@ -95,10 +116,9 @@ class Watch {
 
   void check(std::int64_t step, double reference, double target) {
     const double distance = distance_of(reference, target);
-    const bool is_outside = std::isinf(distance) ||
-                            (distance > options_.rounding * std::abs(reference) && leaves_noise(distance));
-    const double band =
-        is_outside && std::isfinite(reference) ? half_band(changes_, reference, options_) : 0.0;
+    const double least = least_band(reference, target);
+    const bool is_outside = std::isinf(distance) || (distance > least && leaves_noise(distance));
+    const double band = is_outside && std::isfinite(reference) ? half_band(least) : 0.0;
     if (seen_ == 0 && is_outside) candidate_ = {0, step, reference, target, band};
     if (seen_ > 0 || is_outside) {
       seen_ += 1;
@@ -118,6 +138,19 @@ class Watch {
   void end() { has_parted_ = has_parted_ || (outside_ >= 3 && 2 * outside_ > seen_); }
 
  private:
+  // Half of it, whatever the noise is.
+  double least_band(double reference, double target) const {
+    const double rounding = options_.rounding * std::abs(reference);
+    if (!is_count_) return rounding;
+    const double count = std::max(reference, target) * elements_;
+    return std::max(rounding, options_.counts * std::sqrt(count + 1) / elements_);
+  }
+
+  double half_band(double least) const {
+    const double high = changes_.high();
+    return std::isnan(high) ? least : std::max(options_.changes * high, least);
+  }
+
   bool leaves_noise(double distance) const {
     return changes_.size() == 0 || changes_.is_below(distance, options_.changes);
   }
@@ -132,6 +165,8 @@ class Watch {
 
   const NoiseOptions& options_;
   bool has_noise_;
+  bool is_count_;
+  double elements_ = 1;  // at least
   Changes changes_;
   std::size_t from_beginning_ = 0;  // so many of the first changes are in the window already
   std::size_t known_ = 0;
@@ -219,7 +254,7 @@ Partings find_partings(const StoreReader& reference, const StoreReader& target,
     result.common_steps += static_cast<std::int64_t>(rows.size());
     for (std::size_t p = 0; p < pairs.size(); ++p) {
       Watch& watch = watches[p];
-      if (is_first) watch.learn_beginning(left.numbers[p]);
+      if (is_first) watch.learn_beginning(left.numbers[p], right.numbers[p]);
       for (const auto& [i, j] : rows) {
         if (watch.has_parted()) break;
         const double x = left.numbers[p][i];

@@ -99,6 +99,7 @@ constexpr std::array kFlags{
     Word<bool Row::*>{"transformed", &Row::is_transformed},
     Word<bool Row::*>{"fills", &Row::fills},
     Word<bool Row::*>{"overwrites", &Row::overwrites},
+    Word<bool Row::*>{"places", &Row::writes_places},
     Word<bool Row::*>{"uninitialised", &Row::is_uninitialised},
     Word<bool Row::*>{"nondeterministic", &Row::is_nondeterministic},
 };
@@ -165,6 +166,8 @@ bool apply_word(Row& row, std::string_view word) {
     row.writes = value;
   } else if (key == "updates") {
     row.updates = value;
+  } else if (key == "source") {
+    row.source = value;
   } else {
     return false;
   }

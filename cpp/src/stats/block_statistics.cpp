@@ -63,14 +63,12 @@ namespace {
 
 // Calls `use(doubles)` with the elements, of a complex tensor with their absolute values.
 template <typename Use>
-void as_doubles(const Block& block, Use use) {
-  alignas(64) std::array<double, 2 * kBlock> values;
-  if (block.dtype() == DType::kFloat64) return use(static_cast<const double*>(block.data()));
-  convert_to_double(block.data(), block.dtype(), block.count(), values.data());
-  if (is_complex(block.dtype())) {
-    for (std::size_t i = 0; i < block.count(); ++i) values[i] = std::hypot(values[2 * i], values[2 * i + 1]);
-  }
-  use(values.data());
+void as_doubles(Block& block, Use use) {
+  const double* const values = block.doubles();
+  if (!is_complex(block.dtype())) return use(values);
+  alignas(64) std::array<double, kBlock> absolute;
+  for (std::size_t i = 0; i < block.count(); ++i) absolute[i] = std::hypot(values[2 * i], values[2 * i + 1]);
+  use(absolute.data());
 }
 
 }  // namespace
@@ -214,6 +212,15 @@ void finish_intervals(const Partial& whole, const SummaryOptions& options, Summa
     left = above;
   }
   summary.interval_counts[bounds] = left + whole.nan;
+}
+
+const double* Block::doubles() {
+  if (dtype_ == DType::kFloat64 || dtype_ == DType::kComplex128) return static_cast<const double*>(data_);
+  if (!widened_) {
+    convert_to_double(data_, dtype_, count_, scratch_.doubles.data());
+    widened_ = true;
+  }
+  return scratch_.doubles.data();
 }
 
 const float* Block::floats() {

@@ -15,7 +15,9 @@
 #include <span>
 
 #include "base/crc32.h"
+#include "base/position.h"
 #include "msprobe/stats.h"
+#include "stats/kernels.h"
 #include "stats/partial.h"
 
 namespace msprobe::stats {
@@ -24,25 +26,40 @@ namespace msprobe::stats {
 /// keeps memory busy while the statistics of a block are taken.
 inline constexpr std::size_t kBlock = 1024;
 
-/// What the statistics of one segment work with; made anew for each.
+/// What the statistics of one segment work with; made anew for each. The arrays are not initialised.
 struct BlockScratch {
-  alignas(64) std::array<float, 2 * kBlock> floats;  // not initialised
+  alignas(64) std::array<float, 2 * kBlock> floats;
+  alignas(64) std::array<double, 2 * kBlock> doubles;
   Crc32 checksum;
+  std::uint64_t group = 0;  // of the sketch, and its factor
+  std::uint64_t factor = position::factor(0);
 };
 
 /// Some consecutive elements of a tensor, without gaps. Converts at most once.
 class Block {
  public:
-  Block(const void* data, DType dtype, std::int64_t first, std::size_t count, BlockScratch& scratch)
-      : data_(data), dtype_(dtype), first_(first), count_(count), scratch_(scratch) {}
+  Block(const void* data, const TensorView& tensor, std::int64_t first, std::size_t count,
+        BlockScratch& scratch)
+      : data_(data),
+        dtype_(tensor.dtype),
+        shape_(tensor.shape),
+        first_(first),
+        count_(count),
+        scratch_(scratch) {}
 
   const void* data() const noexcept { return data_; }
   DType dtype() const noexcept { return dtype_; }
-  std::int64_t first() const noexcept { return first_; }  // index in the tensor
+  std::span<const std::int64_t> shape() const noexcept { return shape_; }  // of the tensor
+  std::int64_t first() const noexcept { return first_; }                   // index in the tensor
   std::size_t count() const noexcept { return count_; }
 
   /// The elements as float; float32 itself is not copied. A complex element is two floats.
   const float* floats();
+
+  /// The elements as double; float64 itself is not copied. A complex element is two doubles.
+  const double* doubles();
+
+  BlockScratch& scratch() noexcept { return scratch_; }
 
   /// Of the segment's blocks before this one.
   Crc32& checksum() noexcept { return scratch_.checksum; }
@@ -50,10 +67,12 @@ class Block {
  private:
   const void* data_;
   DType dtype_;
+  std::span<const std::int64_t> shape_;
   std::int64_t first_;
   std::size_t count_;
   BlockScratch& scratch_;
   bool converted_ = false;
+  bool widened_ = false;
 };
 
 /// A segment whose basic statistics are known.
@@ -85,6 +104,12 @@ void end_checksum(const BlockScratch& scratch, Partial& partial);
 void merge_checksum(Partial& left, const Partial& right);
 void finish_checksum(const Partial& whole, const SummaryOptions& options, Summary& summary);
 
+void add_sketch(Block& block, const SummaryOptions& options, Partial& partial);
+/// Of a dtype with a fast kernel, which adds the basic statistics in the same loop.
+void add_sketch_and_moments(Block& block, Partial& partial, Lanes<float>& lanes);
+void merge_sketch(Partial& left, const Partial& right);
+void finish_sketch(const Partial& whole, const SummaryOptions& options, Summary& summary);
+
 void add_signs(Block& block, const SummaryOptions& options, Partial& partial);
 
 void add_powers(Block& block, const SummaryOptions& options, Partial& partial);
@@ -105,6 +130,8 @@ inline constexpr std::array kBlockStatistics{
     BlockStatistic{
         [](const SummaryOptions& o, DType) { return o.checksum != SummaryOptions::Checksum::kNone; }, nullptr,
         add_checksum, end_checksum, merge_checksum, finish_checksum},
+    BlockStatistic{[](const SummaryOptions& o, DType) { return o.sketch; }, nullptr, add_sketch, nullptr,
+                   merge_sketch, finish_sketch},
     BlockStatistic{
         [](const SummaryOptions& o, DType dtype) { return !o.signs.empty() && !has_fast_kernel(dtype); },
         nullptr, add_signs, nullptr, [](Partial&, const Partial&) {},

@@ -17,13 +17,10 @@ HWY_BEFORE_NAMESPACE();
 namespace msprobe::stats::HWY_NAMESPACE {
 namespace {
 
-// One element on its own: the tail of a tensor, `place` elements behind a multiple of 2 * kLanes. Same lanes
-// and same operations as the vector code. `sign`: of the first set of lanes in the sketch.
+// One element on its own: the tail of a tensor. Same operations as the vector code.
 template <typename T>
-HWY_INLINE void add_one(T value, std::size_t place, double sign, Lanes<T>* lanes) {
-  const std::size_t lane = place % kLanes;
+HWY_INLINE void add_one(T value, std::size_t lane, Lanes<T>* lanes) {
   const double wide = static_cast<double>(value);
-  lanes->sketch[lane] += place < kLanes ? sign * wide : -sign * wide;
   lanes->sum[lane] += wide;
   lanes->squares[lane] += wide * wide;
   lanes->min[lane] = value < lanes->min[lane] ? value : lanes->min[lane];
@@ -31,13 +28,8 @@ HWY_INLINE void add_one(T value, std::size_t place, double sign, Lanes<T>* lanes
   lanes->zeros += value == 0;
 }
 
-// In the sketch, the sign of the first set of kLanes elements from element `first` of the tensor on.
-HWY_INLINE double sign_of_first_set(std::int64_t first) {
-  return sketch_swaps(static_cast<std::size_t>(first)) ? -sketch_sign(first) : sketch_sign(first);
-}
-
-// Adds a set of float vectors to double lanes, times `sign`.
-HWY_INLINE void flush(const hn::Vec<Floats>* vectors, double* HWY_RESTRICT lanes, double sign = 1) {
+// Adds a set of float vectors to double lanes.
+HWY_INLINE void flush(const hn::Vec<Floats>* vectors, double* HWY_RESTRICT lanes) {
   const Floats df;
   const Doubles dd;
   const FloatsOfDoubles dh;
@@ -46,12 +38,11 @@ HWY_INLINE void flush(const hn::Vec<Floats>* vectors, double* HWY_RESTRICT lanes
   for (std::size_t v = 0; v < kDoubleVectors; ++v) {
     double* lane = lanes + v * kDoubleWidth;
     const auto x = hn::PromoteTo(dd, hn::Load(dh, buffer + v * kDoubleWidth));
-    hn::StoreU(hn::MulAdd(x, hn::Set(dd, sign), hn::LoadU(dd, lane)), dd, lane);
+    hn::StoreU(hn::Add(x, hn::LoadU(dd, lane)), dd, lane);
   }
 }
 
-// Sums and sums of squares in float, in two sets of kLanes lanes: of what is added to the sketch, and of what
-// is subtracted.
+// Sums and sums of squares in float, in two sets of kLanes lanes.
 struct FloatSums {
   hn::Vec<Floats> sum_a[kFloatVectors];
   hn::Vec<Floats> sum_b[kFloatVectors];
@@ -71,11 +62,7 @@ struct FloatSums {
     squares_b[v] = hn::MulAdd(b, b, squares_b[v]);
   }
 
-  // Of elements in the group of element `first`.
-  HWY_INLINE void flush_to(Lanes<float>* lanes, std::int64_t first) const {
-    hn::Vec<Floats> difference[kFloatVectors];
-    for (std::size_t v = 0; v < kFloatVectors; ++v) difference[v] = hn::Sub(sum_a[v], sum_b[v]);
-    flush(difference, lanes->sketch, sketch_sign(first));
+  HWY_INLINE void flush_to(Lanes<float>* lanes) const {
     flush(sum_a, lanes->sum);
     flush(sum_b, lanes->sum);
     flush(squares_a, lanes->squares);

@@ -38,7 +38,7 @@ HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR "," MSPROBE_CRC32_AVX512_TARGET)
 // chain. `count` is a multiple of kChain.
 template <typename Kind>
 void add_chains_with_checksum(const typename Kind::Element* HWY_RESTRICT data, std::size_t count,
-                              std::int64_t first, Lanes<float>* HWY_RESTRICT lanes, FoldedCrc32& folded) {
+                              Lanes<float>* HWY_RESTRICT lanes, FoldedCrc32& folded) {
   using Register = crc32_avx512::Register;
   using Message = typename Kind::Message;
   constexpr std::size_t registers = 8;
@@ -51,16 +51,13 @@ void add_chains_with_checksum(const typename Kind::Element* HWY_RESTRICT data, s
     Message::load(folded.bytes + r * sizeof(Register), crc[r], crc[r + 1]);
   }
   typename Kind::State state = Kind::start(*lanes);
-  auto place = static_cast<std::size_t>(first);
   for (const auto* end = data + count; data < end;) {
     FloatSums sums;
-    const auto here = static_cast<std::int64_t>(place);
     for (const auto* end_of_chain = data + Kind::kChain; data < end_of_chain; data += registers * width) {
 #pragma GCC unroll 4
       for (std::size_t r = 0; r < registers; r += 2) {
         const auto* at = data + r * width;
-        Kind::add_step(at, place, state, sums);
-        place += 2 * kLanes;
+        Kind::add_step(at, state, sums);
         Register a;
         Register b;
         Message::read(reinterpret_cast<const typename Message::Element*>(at), a, b);
@@ -68,7 +65,7 @@ void add_chains_with_checksum(const typename Kind::Element* HWY_RESTRICT data, s
         crc[r + 1] = crc32_avx512::fold_onto(b, crc[r + 1], factors);
       }
     }
-    sums.flush_to(lanes, here);
+    sums.flush_to(lanes);
   }
   Kind::store(state, *lanes);
   for (std::size_t r = 0; r < registers; r += 2) {
@@ -77,14 +74,13 @@ void add_chains_with_checksum(const typename Kind::Element* HWY_RESTRICT data, s
 }
 
 template <typename Kind>
-void fast_with_checksum(const typename Kind::Element* data, std::size_t count, std::int64_t first,
-                        Lanes<float>* lanes, Crc32& checksum) {
+void fast_with_checksum(const typename Kind::Element* data, std::size_t count, Lanes<float>* lanes,
+                        Crc32& checksum) {
   const std::size_t chained = count - count % Kind::kChain;
   if (chained > 0) {
-    add_chains_with_checksum<Kind>(data, chained, first, lanes, checksum.folded(chained * sizeof(float)));
+    add_chains_with_checksum<Kind>(data, chained, lanes, checksum.folded(chained * sizeof(float)));
   }
-  Kind::add_rest(data + chained, count - chained, first + static_cast<std::int64_t>(chained), lanes,
-                 checksum);
+  Kind::add_rest(data + chained, count - chained, lanes, checksum);
 }
 
 HWY_POP_ATTRIBUTES

@@ -12,6 +12,7 @@
 
 #include "stats/chains-inl.h"
 #include "stats/checksum_chains-inl.h"
+#include "stats/sketch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace msprobe::stats::HWY_NAMESPACE {
@@ -48,17 +49,15 @@ HWY_INLINE hn::Vec<Doubles> load_double(const float* data) {
 HWY_INLINE hn::Vec<Doubles> load_double(const double* data) { return hn::LoadU(Doubles(), data); }
 
 template <typename D>
-HWY_INLINE void moments(D d, const hn::TFromD<D>* HWY_RESTRICT data, std::size_t count, std::int64_t first,
+HWY_INLINE void moments(D d, const hn::TFromD<D>* HWY_RESTRICT data, std::size_t count,
                         Lanes<hn::TFromD<D>>* HWY_RESTRICT lanes) {
   const Doubles dd;
   using E = Extremes<D>;
   E extremes(*lanes);
   hn::Vec<Doubles> sum[kDoubleVectors];
   hn::Vec<Doubles> squares[kDoubleVectors];
-  hn::Vec<Doubles> sketch[kDoubleVectors];
   for (std::size_t v = 0; v < kDoubleVectors; ++v) {
     sum[v] = hn::LoadU(dd, lanes->sum + v * kDoubleWidth);
-    sketch[v] = hn::LoadU(dd, lanes->sketch + v * kDoubleWidth);
     squares[v] = hn::LoadU(dd, lanes->squares + v * kDoubleWidth);
   }
   const auto zero = hn::Zero(d);
@@ -71,12 +70,9 @@ HWY_INLINE void moments(D d, const hn::TFromD<D>* HWY_RESTRICT data, std::size_t
       extremes.max[v] = hn::Max(extremes.max[v], x);
       zeros += hn::CountTrue(d, hn::Eq(x, zero));
     }
-    const double sign = sign_of_first_set(first + static_cast<std::int64_t>(i));
-    const auto signs = hn::Set(dd, i % (2 * kLanes) == 0 ? sign : -sign);
     for (std::size_t v = 0; v < kDoubleVectors; ++v) {
       const auto x = load_double(data + i + v * kDoubleWidth);
       sum[v] = hn::Add(sum[v], x);
-      sketch[v] = hn::MulAdd(x, signs, sketch[v]);
       squares[v] = hn::MulAdd(x, x, squares[v]);
     }
   }
@@ -84,19 +80,17 @@ HWY_INLINE void moments(D d, const hn::TFromD<D>* HWY_RESTRICT data, std::size_t
   for (std::size_t v = 0; v < kDoubleVectors; ++v) {
     hn::StoreU(sum[v], dd, lanes->sum + v * kDoubleWidth);
     hn::StoreU(squares[v], dd, lanes->squares + v * kDoubleWidth);
-    hn::StoreU(sketch[v], dd, lanes->sketch + v * kDoubleWidth);
   }
   lanes->zeros += static_cast<std::int64_t>(zeros);
-  const double sign = sign_of_first_set(first + static_cast<std::int64_t>(i));
-  for (std::size_t place = i % (2 * kLanes); i < count; ++i, ++place) add_one(data[i], place, sign, lanes);
+  for (std::size_t lane = 0; i < count; ++i, ++lane) add_one(data[i], lane, lanes);
 }
 
-void moments_f32(const float* data, std::size_t count, std::int64_t first, Lanes<float>* lanes) {
-  moments(Floats(), data, count, first, lanes);
+void moments_f32(const float* data, std::size_t count, Lanes<float>* lanes) {
+  moments(Floats(), data, count, lanes);
 }
 
-void moments_f64(const double* data, std::size_t count, std::int64_t first, Lanes<double>* lanes) {
-  moments(Doubles(), data, count, first, lanes);
+void moments_f64(const double* data, std::size_t count, Lanes<double>* lanes) {
+  moments(Doubles(), data, count, lanes);
 }
 
 // What fast_f32 keeps in registers from one chain of float additions to the next.
@@ -114,29 +108,27 @@ struct FloatState {
   }
 };
 
-// 2 * kLanes elements; `place`: of the first in its group of the sketch.
+// 2 * kLanes elements.
 template <bool with_signs>
-HWY_INLINE void add_step_f32(const float* HWY_RESTRICT data, std::size_t place, FloatState& s,
-                             FloatSums& sums, std::uint8_t* HWY_RESTRICT signs) {
+HWY_INLINE void add_step_f32(const float* HWY_RESTRICT data, FloatState& s, FloatSums& sums,
+                             std::uint8_t* HWY_RESTRICT signs) {
   const Floats df;
   const auto zero = hn::Zero(df);
-  const std::size_t swapped = sketch_swaps(place) ? kLanes : 0;
   const auto* ahead = reinterpret_cast<const std::uint8_t*>(data) + kPrefetchBytes;
   hwy::Prefetch(ahead);
   hwy::Prefetch(ahead + 64);
   hn::Mask<Floats> positive[2 * kFloatVectors];
   for (std::size_t v = 0; v < kFloatVectors; ++v) {
-    const auto a = hn::LoadU(df, data + swapped + v * kFloatWidth);
-    const auto b = hn::LoadU(df, data + (kLanes - swapped) + v * kFloatWidth);
+    const auto a = hn::LoadU(df, data + v * kFloatWidth);
+    const auto b = hn::LoadU(df, data + kLanes + v * kFloatWidth);
     s.extremes.min[v] = hn::Min(s.extremes.min[v], hn::Min(a, b));
     s.extremes.max[v] = hn::Max(s.extremes.max[v], hn::Max(a, b));
     s.zeros[v] = count_where(df, s.zeros[v], hn::Eq(a, zero));
     s.zeros[v] = count_where(df, s.zeros[v], hn::Eq(b, zero));
     sums.add(v, a, b);
     if constexpr (with_signs) {
-      // Sign bits keep the order of the elements.
-      positive[v] = hn::Gt(swapped > 0 ? b : a, zero);
-      positive[kFloatVectors + v] = hn::Gt(swapped > 0 ? a : b, zero);
+      positive[v] = hn::Gt(a, zero);
+      positive[kFloatVectors + v] = hn::Gt(b, zero);
     }
   }
   if constexpr (with_signs) store_bits(df, positive, signs);
@@ -145,22 +137,20 @@ HWY_INLINE void add_step_f32(const float* HWY_RESTRICT data, std::size_t place, 
 // The steps of a chain that start at i and before `end`. Returns where the next one starts.
 template <bool with_signs>
 HWY_INLINE std::size_t add_chain_f32(const float* HWY_RESTRICT data, std::size_t i, std::size_t end,
-                                     std::int64_t first, FloatState& state, Lanes<float>* HWY_RESTRICT lanes,
+                                     FloatState& state, Lanes<float>* HWY_RESTRICT lanes,
                                      std::uint8_t* HWY_RESTRICT signs) {
   FloatState s = state;  // a copy, or the compiler keeps it in memory
   FloatSums sums;
-  const std::int64_t here = first + static_cast<std::int64_t>(i);
   for (; i < end; i += 2 * kLanes) {
-    add_step_f32<with_signs>(data + i, static_cast<std::size_t>(first) + i, s, sums,
-                             with_signs ? signs + i / 8 : nullptr);
+    add_step_f32<with_signs>(data + i, s, sums, with_signs ? signs + i / 8 : nullptr);
   }
-  sums.flush_to(lanes, here);
+  sums.flush_to(lanes);
   state = s;
   return i;
 }
 
 template <bool with_signs>
-HWY_INLINE void fast_f32_of(const float* HWY_RESTRICT data, std::size_t count, std::int64_t first,
+HWY_INLINE void fast_f32_of(const float* HWY_RESTRICT data, std::size_t count,
                             Lanes<float>* HWY_RESTRICT lanes, std::uint8_t* HWY_RESTRICT signs,
                             const Visitor& visitor) {
   FloatState state(*lanes);
@@ -168,51 +158,51 @@ HWY_INLINE void fast_f32_of(const float* HWY_RESTRICT data, std::size_t count, s
   std::size_t visited = 0;
   while (i + 2 * kLanes <= count) {
     const std::size_t end = end_of_chain(i, count, kFloatChain);
-    i = add_chain_f32<with_signs>(data, i, end, first, state, lanes, signs);
+    i = add_chain_f32<with_signs>(data, i, end, state, lanes, signs);
     visit(visitor, i, kHalfChain, &visited);
   }
   state.store(*lanes);
   if constexpr (with_signs) store_last_bits(i, count, signs, [=](std::size_t k) { return data[k] > 0; });
-  const double sign = sign_of_first_set(first + static_cast<std::int64_t>(i));
-  for (std::size_t place = 0; i < count; ++i, ++place) add_one(data[i], place, sign, lanes);
+  for (std::size_t place = 0; i < count; ++i, ++place) add_one(data[i], place % kLanes, lanes);
   visit(visitor, count, 1, &visited);
 }
 
-void fast_f32(const float* data, std::size_t count, std::int64_t first, Lanes<float>* lanes,
-              std::uint8_t* signs, const Visitor& visitor) {
+void fast_f32(const float* data, std::size_t count, Lanes<float>* lanes, std::uint8_t* signs,
+              const Visitor& visitor) {
   if (signs != nullptr) {
-    fast_f32_of<true>(data, count, first, lanes, signs, visitor);
+    fast_f32_of<true>(data, count, lanes, signs, visitor);
   } else {
-    fast_f32_of<false>(data, count, first, lanes, signs, visitor);
+    fast_f32_of<false>(data, count, lanes, signs, visitor);
   }
 }
 
-#if MSPROBE_CHECKSUM_CHAINS
-struct Float32WithChecksum {
+struct Float32Chains {
   using Element = float;
   using State = FloatState;
+  using Sketched = SketchFloat32;
+#if MSPROBE_CHECKSUM_CHAINS
   using Message = crc32_avx512::Bytes;
+#endif
   static constexpr std::size_t kChain = kFloatChain;
 
   static HWY_INLINE State start(const Lanes<float>& lanes) { return State(lanes); }
-  static HWY_INLINE void add_step(const Element* data, std::size_t place, State& state, FloatSums& sums) {
-    add_step_f32<false>(data, place, state, sums, nullptr);
+  static HWY_INLINE void add_step(const Element* data, State& state, FloatSums& sums) {
+    add_step_f32<false>(data, state, sums, nullptr);
   }
   static HWY_INLINE void store(const State& state, Lanes<float>& lanes) { state.store(lanes); }
-  static void add_rest(const Element* data, std::size_t count, std::int64_t first, Lanes<float>* lanes,
-                       Crc32& checksum) {
-    fast_f32(data, count, first, lanes, nullptr, Visitor());
+  static void add_rest(const Element* data, std::size_t count, Lanes<float>* lanes, Crc32& checksum) {
+    fast_f32(data, count, lanes, nullptr, Visitor());
     checksum.add(data, count * sizeof(Element));
   }
 };
-#endif
 
 }  // namespace
 
 void add_float_kernels_here(Kernels& kernels) {
   kernels.fast_f32 = fast_f32;
+  kernels.fast_f32_with_sketch = fast_with_sketch<Float32Chains>;
 #if MSPROBE_CHECKSUM_CHAINS
-  if (can_chain_checksums()) kernels.fast_f32_with_checksum = fast_with_checksum<Float32WithChecksum>;
+  if (can_chain_checksums()) kernels.fast_f32_with_checksum = fast_with_checksum<Float32Chains>;
 #endif
   kernels.moments_f32 = moments_f32;
   kernels.moments_f64 = moments_f64;

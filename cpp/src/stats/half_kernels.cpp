@@ -12,6 +12,7 @@
 
 #include "stats/chains-inl.h"
 #include "stats/checksum_chains-inl.h"
+#include "stats/sketch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace msprobe::stats::HWY_NAMESPACE {
@@ -114,10 +115,10 @@ struct HalfState {
   }
 };
 
-// 2 * kLanes elements; `place`: of the first in its group of the sketch.
+// 2 * kLanes elements.
 template <typename Unpack, bool with_signs>
-HWY_INLINE void add_step_half(const std::uint16_t* HWY_RESTRICT data, std::size_t place, HalfState& s,
-                              FloatSums& sums, std::uint8_t* HWY_RESTRICT signs) {
+HWY_INLINE void add_step_half(const std::uint16_t* HWY_RESTRICT data, HalfState& s, FloatSums& sums,
+                              std::uint8_t* HWY_RESTRICT signs) {
   constexpr std::size_t vectors = 2 * kLanes / kShortWidth;
   hwy::Prefetch(reinterpret_cast<const std::uint8_t*>(data) + kPrefetchBytes);
   hn::Mask<UnsignedShorts> positive[vectors];
@@ -127,11 +128,10 @@ HWY_INLINE void add_step_half(const std::uint16_t* HWY_RESTRICT data, std::size_
     if constexpr (with_signs) positive[v] = is_positive(bits, Unpack::kHalf);
   }
   if constexpr (with_signs) store_bits(UnsignedShorts(), positive, signs);
-  const bool swapped = sketch_swaps(place);
   for (std::size_t v = 0; v < kFloatVectors; ++v) {
     hn::Vec<Floats> a;
     hn::Vec<Floats> b;
-    Unpack::unpack(data, v, swapped ? &b : &a, swapped ? &a : &b);
+    Unpack::unpack(data, v, &a, &b);
     sums.add(v, a, b);
   }
 }
@@ -139,22 +139,20 @@ HWY_INLINE void add_step_half(const std::uint16_t* HWY_RESTRICT data, std::size_
 // The steps of a chain that start at i and before `end`. Returns where the next one starts.
 template <typename Unpack, bool with_signs>
 HWY_INLINE std::size_t add_chain_half(const std::uint16_t* HWY_RESTRICT data, std::size_t i, std::size_t end,
-                                      std::int64_t first, HalfState& state, Lanes<float>* HWY_RESTRICT lanes,
+                                      HalfState& state, Lanes<float>* HWY_RESTRICT lanes,
                                       std::uint8_t* HWY_RESTRICT signs) {
   HalfState s = state;  // a copy, or the compiler keeps it in memory
   FloatSums sums;
-  const std::int64_t here = first + static_cast<std::int64_t>(i);
   for (; i < end; i += 2 * kLanes) {
-    add_step_half<Unpack, with_signs>(data + i, static_cast<std::size_t>(first) + i, s, sums,
-                                      with_signs ? signs + i / 8 : nullptr);
+    add_step_half<Unpack, with_signs>(data + i, s, sums, with_signs ? signs + i / 8 : nullptr);
   }
-  sums.flush_to(lanes, here);
+  sums.flush_to(lanes);
   state = s;
   return i;
 }
 
 template <typename Unpack, bool with_signs>
-HWY_INLINE void fast_half_of(const std::uint16_t* HWY_RESTRICT data, std::size_t count, std::int64_t first,
+HWY_INLINE void fast_half_of(const std::uint16_t* HWY_RESTRICT data, std::size_t count,
                              Lanes<float>* HWY_RESTRICT lanes, std::uint8_t* HWY_RESTRICT signs,
                              const Visitor& visitor) {
   HalfState state;
@@ -162,56 +160,57 @@ HWY_INLINE void fast_half_of(const std::uint16_t* HWY_RESTRICT data, std::size_t
   std::size_t visited = 0;
   while (i + 2 * kLanes <= count) {
     const std::size_t end = end_of_chain(i, count, kHalfChain);
-    i = add_chain_half<Unpack, with_signs>(data, i, end, first, state, lanes, signs);
+    i = add_chain_half<Unpack, with_signs>(data, i, end, state, lanes, signs);
     visit(visitor, i, kHalfChain, &visited);
   }
   if (i > 0) state.store(*lanes, Unpack::kHalf);
   if constexpr (with_signs) {
     store_last_bits(i, count, signs, [=](std::size_t k) { return is_positive(data[k], Unpack::kHalf); });
   }
-  const double sign = sign_of_first_set(first + static_cast<std::int64_t>(i));
   for (std::size_t place = 0; i < count; ++i, ++place) {
-    add_one(widen_one(data[i], Unpack::kHalf), place, sign, lanes);
+    add_one(widen_one(data[i], Unpack::kHalf), place % kLanes, lanes);
   }
   visit(visitor, count, 1, &visited);
 }
 
 template <typename Unpack>
-void fast_half_of(const std::uint16_t* data, std::size_t count, std::int64_t first, Lanes<float>* lanes,
-                  std::uint8_t* signs, const Visitor& visitor) {
+void fast_half_of(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes, std::uint8_t* signs,
+                  const Visitor& visitor) {
   if (signs != nullptr) {
-    fast_half_of<Unpack, true>(data, count, first, lanes, signs, visitor);
+    fast_half_of<Unpack, true>(data, count, lanes, signs, visitor);
   } else {
-    fast_half_of<Unpack, false>(data, count, first, lanes, signs, visitor);
+    fast_half_of<Unpack, false>(data, count, lanes, signs, visitor);
   }
 }
 
-void fast_half(const std::uint16_t* data, std::size_t count, std::int64_t first, Half kind,
-               Lanes<float>* lanes, std::uint8_t* signs, const Visitor& visitor) {
+void fast_half(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes,
+               std::uint8_t* signs, const Visitor& visitor) {
   if (kind == Half::kBFloat16) {
-    fast_half_of<UnpackBFloat16>(data, count, first, lanes, signs, visitor);
+    fast_half_of<UnpackBFloat16>(data, count, lanes, signs, visitor);
   } else {
-    fast_half_of<UnpackFloat16>(data, count, first, lanes, signs, visitor);
+    fast_half_of<UnpackFloat16>(data, count, lanes, signs, visitor);
   }
 }
 
-#if MSPROBE_CHECKSUM_CHAINS
-struct BFloat16WithChecksum {
+template <typename Unpack, typename SketchedHalf>
+struct HalfChains {
   using Element = std::uint16_t;
   using State = HalfState;
-  using Message = crc32_avx512::WidenedBFloat16;
+  using Sketched = SketchedHalf;
   static constexpr std::size_t kChain = kHalfChain;
 
   static HWY_INLINE State start(const Lanes<float>&) { return {}; }
-  static HWY_INLINE void add_step(const Element* data, std::size_t place, State& state, FloatSums& sums) {
-    add_step_half<UnpackBFloat16, false>(data, place, state, sums, nullptr);
+  static HWY_INLINE void add_step(const Element* data, State& state, FloatSums& sums) {
+    add_step_half<Unpack, false>(data, state, sums, nullptr);
   }
-  static HWY_INLINE void store(const State& state, Lanes<float>& lanes) {
-    state.store(lanes, Half::kBFloat16);
-  }
-  static void add_rest(const Element* data, std::size_t count, std::int64_t first, Lanes<float>* lanes,
-                       Crc32& checksum) {
-    fast_half(data, count, first, Half::kBFloat16, lanes, nullptr, Visitor());
+  static HWY_INLINE void store(const State& state, Lanes<float>& lanes) { state.store(lanes, Unpack::kHalf); }
+};
+
+#if MSPROBE_CHECKSUM_CHAINS
+struct BFloat16WithChecksum : HalfChains<UnpackBFloat16, SketchBFloat16> {
+  using Message = crc32_avx512::WidenedBFloat16;
+  static void add_rest(const Element* data, std::size_t count, Lanes<float>* lanes, Crc32& checksum) {
+    fast_half(data, count, Half::kBFloat16, lanes, nullptr, Visitor());
     checksum.add_widened(data, count);
   }
 };
@@ -221,6 +220,8 @@ struct BFloat16WithChecksum {
 
 void add_half_kernels_here(Kernels& kernels) {
   kernels.fast_half = fast_half;
+  kernels.fast_float16_with_sketch = fast_with_sketch<HalfChains<UnpackFloat16, SketchFloat16>>;
+  kernels.fast_bfloat16_with_sketch = fast_with_sketch<HalfChains<UnpackBFloat16, SketchBFloat16>>;
 #if MSPROBE_CHECKSUM_CHAINS
   if (can_chain_checksums()) kernels.fast_bfloat16_with_checksum = fast_with_checksum<BFloat16WithChecksum>;
 #endif

@@ -14,6 +14,7 @@ const Kernels& kernels() {
     add_half_kernels(table);
     add_element_kernels(table);
     add_pair_kernels(table);
+    add_sketch_kernels(table);
     return table;
   }();
   return chosen;

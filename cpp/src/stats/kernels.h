@@ -5,6 +5,7 @@
 /// The inner loops of summarize(), compiled for several instruction sets and chosen at run time. All work on
 /// contiguous memory of any alignment.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -33,7 +34,6 @@ template <typename T>
 struct Lanes {
   double sum[kLanes];
   double squares[kLanes];
-  double sketch[kLanes];
   T min[kLanes];
   T max[kLanes];
   std::int64_t zeros = 0;
@@ -43,37 +43,24 @@ struct Lanes {
     for (std::size_t i = 0; i < kLanes; ++i) {
       sum[i] = 0;
       squares[i] = 0;
-      sketch[i] = 0;
       min[i] = std::numeric_limits<T>::infinity();
       max[i] = -std::numeric_limits<T>::infinity();
     }
   }
 };
 
-/// The signs of a Sketch. Elements that share that of sketch_sign():
-inline constexpr std::size_t kSketchGroup = 1024;
-
-/// Within a group, of each two sets of kLanes elements the first is added to the sketch and the second is
-/// subtracted, or the other way round: this says which, for the pair that holds this element. A Thue-Morse
-/// sequence has no period and as many of each.
-constexpr bool sketch_swaps(std::size_t element) noexcept {
-  return (0x96696996U >> (element / (2 * kLanes) % 32) & 1) != 0;
-}
-
-/// 1 or -1 for the group that holds this element: a bit of a hash of its number (G. Steele, D. Lea, C. Flood:
-/// Fast splittable pseudorandom number generators, OOPSLA 2014).
-constexpr double sketch_sign(std::int64_t element) noexcept {
-  std::uint64_t hash = (static_cast<std::uint64_t>(element) / kSketchGroup + 1) * 0x9E3779B97F4A7C15U;
-  hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9U;
-  hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBU;
-  return (hash >> 63) != 0 ? -1 : 1;
-}
-
 /// Called by the fast kernels with consecutive stretches of the data they have just gone through, while these
 /// are in the first-level cache: kHalfChain elements each, the last one what is left.
 struct Visitor {
   void (*call)(void* self, std::size_t first, std::size_t count) = nullptr;
   void* self = nullptr;
+};
+
+/// What the parts of one group add to a sketch, before its sums are moved on (position::lane()) and its
+/// digest is multiplied by the factor. Not initialised.
+struct GroupSums {
+  std::array<double, Sketch::kSums> sums;
+  std::uint64_t digest;
 };
 
 /// Sums over the elements of a block.
@@ -84,21 +71,34 @@ struct Powers {
 };
 
 struct Kernels {
-  // Add `count` elements to the lanes, of which the first is element `first` of the tensor, a multiple of
-  // kHalfChain. The fast ones are right as long as no square overflows or underflows in float.
-  // They also take the sign bits, as signs_f32 does, where `signs` is not null.
-  void (*fast_f32)(const float* data, std::size_t count, std::int64_t first, Lanes<float>* lanes,
-                   std::uint8_t* signs, const Visitor& visitor);
-  void (*fast_half)(const std::uint16_t* data, std::size_t count, std::int64_t first, Half kind,
-                    Lanes<float>* lanes, std::uint8_t* signs, const Visitor& visitor);
+  // Add `count` elements to the lanes. The fast ones are right as long as no square overflows or underflows
+  // in float. They also take the sign bits, as signs_f32 does, where `signs` is not null.
+  void (*fast_f32)(const float* data, std::size_t count, Lanes<float>* lanes, std::uint8_t* signs,
+                   const Visitor& visitor);
+  void (*fast_half)(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes,
+                    std::uint8_t* signs, const Visitor& visitor);
   // The fast ones without sign bits, which also add the float32 values to `checksum`; null where this
   // processor gains nothing from doing both at once.
-  void (*fast_f32_with_checksum)(const float* data, std::size_t count, std::int64_t first,
-                                 Lanes<float>* lanes, Crc32& checksum);
-  void (*fast_bfloat16_with_checksum)(const std::uint16_t* data, std::size_t count, std::int64_t first,
-                                      Lanes<float>* lanes, Crc32& checksum);
-  void (*moments_f32)(const float* data, std::size_t count, std::int64_t first, Lanes<float>* lanes);
-  void (*moments_f64)(const double* data, std::size_t count, std::int64_t first, Lanes<double>* lanes);
+  void (*fast_f32_with_checksum)(const float* data, std::size_t count, Lanes<float>* lanes, Crc32& checksum);
+  void (*fast_bfloat16_with_checksum)(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes,
+                                      Crc32& checksum);
+  void (*moments_f32)(const float* data, std::size_t count, Lanes<float>* lanes);
+  void (*moments_f64)(const double* data, std::size_t count, Lanes<double>* lanes);
+
+  // Digest and sums of a sketch of `count` parts from `place` of a group on, both multiples of
+  // position::kRun, for this group and those that follow. Sums are right as long as nothing overflows and all
+  // parts are finite. The fast ones add to the lanes, too, as fast_f32 and fast_half do; that of doubles
+  // takes one group.
+  using FastWithSketch = void (*)(const void* data, std::size_t count, std::size_t place,
+                                  std::uint64_t factor, GroupSums* groups, Lanes<float>* lanes);
+  FastWithSketch fast_f32_with_sketch;
+  FastWithSketch fast_float16_with_sketch;
+  FastWithSketch fast_bfloat16_with_sketch;
+  void (*sketch_f64)(const void* data, std::size_t count, std::size_t place, std::uint64_t factor,
+                     GroupSums* group);
+  // The digest alone, of `words` words of a group from `first` on; both are multiples of kLanes. `size`:
+  // bytes of a part.
+  std::uint64_t (*digest)(const void* data, std::size_t words, std::size_t first, std::size_t size);
 
   // Bit i of `bits` = element i > 0. `count` bits are written, the rest of the last byte is 0.
   void (*signs_f32)(const float* data, std::size_t count, std::uint8_t* bits);
@@ -140,5 +140,6 @@ void add_float_kernels(Kernels& kernels);
 void add_half_kernels(Kernels& kernels);
 void add_element_kernels(Kernels& kernels);
 void add_pair_kernels(Kernels& kernels);
+void add_sketch_kernels(Kernels& kernels);
 
 }  // namespace msprobe::stats

@@ -42,11 +42,11 @@ struct Partial {
   std::int64_t neg_inf = 0;
   std::int64_t zeros = 0;
 
-  // Of the sketch: of all elements, or of the finite ones where they are apart.
-  std::array<double, Sketch::kSums> sketch{};
   std::unique_ptr<FiniteSums> finite;  // null: all elements are finite, or no sketch is wanted
 
   // Of the optional statistics, see block_statistics.h.
+  std::array<double, Sketch::kSums> sketch{};  // of the finite elements
+  std::uint64_t digest = 0;
   double sum_abs = 0;
   double fourth_powers = 0;
   std::int64_t small = 0;

@@ -32,16 +32,29 @@ constexpr double kLargestForFloat = 0x1p60;
 // A request, checked and ready.
 struct Job {
   Layout layout;
+  const TensorView* view;
   DType dtype;
   const SummaryOptions* options;
   bool by_block = false;             // an optional statistic is taken together with the basic ones
   bool only_checksum = false;        // that one is the checksum, and nothing is asked beside it
+  bool only_sketch = true;           // no other one than the sketch is
   bool has_late_statistics = false;  // an optional statistic is taken after them
 
   explicit Job(const Request& request);
 };
 
+void check_shard(const TensorView& view, const SummaryOptions::Shard& shard) {
+  if (shard.shape.empty()) return;
+  bool fits = shard.shape.size() == view.shape.size() && shard.offsets.size() == view.shape.size();
+  for (std::size_t d = 0; fits && d < view.shape.size(); ++d) {
+    fits = shard.offsets[d] >= 0 && view.shape[d] <= shard.shape[d] &&
+           shard.offsets[d] <= shard.shape[d] - view.shape[d];
+  }
+  if (!fits) throw InvalidArgument("summarize: expected a shard that lies inside of its tensor");
+}
+
 void check_options(const Request& request, std::int64_t count) {
+  check_shard(request.view, request.options.shard);
   const SummaryOptions& options = request.options;
   const auto ascending = [](float a, float b) { return !(a < b); };
   if (std::adjacent_find(options.bounds.begin(), options.bounds.end(), ascending) != options.bounds.end() ||
@@ -63,7 +76,10 @@ bool any_order(const SummaryOptions& options) {
 }
 
 Job::Job(const Request& request)
-    : layout(request.view, any_order(request.options)), dtype(request.view.dtype), options(&request.options) {
+    : layout(request.view, any_order(request.options)),
+      view(&request.view),
+      dtype(request.view.dtype),
+      options(&request.options) {
   check_options(request, layout.count());
   int blocks = 0;
 #pragma GCC unroll 8
@@ -71,6 +87,7 @@ Job::Job(const Request& request)
     if (!statistic.wanted(*options, dtype)) continue;
     blocks += statistic.start == nullptr;
     has_late_statistics |= statistic.start != nullptr;
+    if (statistic.start == nullptr && statistic.add != add_sketch) only_sketch = false;
   }
   by_block = blocks > 0;
   only_checksum =
@@ -81,7 +98,6 @@ Job::Job(const Request& request)
 struct Scratch {
   alignas(64) std::array<std::byte, kBlock * 16> gathered;
   BlockScratch blocks;
-  alignas(64) std::array<double, 2 * kBlock> doubles;
 };
 
 // Calls `visit(data, first, count)` for the elements [begin, end) in pieces that are contiguous in memory.
@@ -135,12 +151,8 @@ void fold(const Lanes<T>& lanes, Partial& partial) {
   partial.max = fold(lanes.max, [](T a, T b) { return a > b ? a : b; });
   partial.sum = fold(lanes.sum, std::plus<>());
   partial.squares = fold(lanes.squares, std::plus<>());
-  for (std::size_t i = 0; i < Sketch::kSums; ++i) {
-    partial.sketch[i] = lanes.sketch[i] + lanes.sketch[i + Sketch::kSums];
-  }
   partial.zeros = lanes.zeros;
 }
-static_assert(2 * Sketch::kSums == kLanes && kBlock == kSketchGroup);
 
 // How the elements of a dtype reach the kernels.
 enum class Path : std::uint8_t { kFast, kFloat, kDouble, kComplex };
@@ -171,28 +183,17 @@ const T* as(const void* data, DType dtype, std::size_t count, Scratch& scratch) 
     convert_to_float(data, dtype, count, scratch.blocks.floats.data());
     return scratch.blocks.floats.data();
   } else {
-    convert_to_double(data, dtype, count, scratch.doubles.data());
-    return scratch.doubles.data();
+    convert_to_double(data, dtype, count, scratch.blocks.doubles.data());
+    return scratch.blocks.doubles.data();
   }
 }
 
-void add_moments(const float* data, std::size_t count, std::int64_t first, Lanes<float>* lanes) {
-  kernels().moments_f32(data, count, first, lanes);
+void add_moments(const float* data, std::size_t count, Lanes<float>* lanes) {
+  kernels().moments_f32(data, count, lanes);
 }
 
-void add_moments(const double* data, std::size_t count, std::int64_t first, Lanes<double>* lanes) {
-  kernels().moments_f64(data, count, first, lanes);
-}
-
-// bfloat16 in the order in which its fast kernel takes the elements of a sketch: of each 8 the first four,
-// all of a set, before the last four.
-void order_for_sketch(float* values, std::size_t count) {
-  std::array<float, 2 * kLanes> set;
-  for (std::size_t i = 0; i + set.size() <= count; i += set.size()) {
-    for (std::size_t k = 0; k < set.size(); ++k)
-      set[k / 8 * 4 + k % 4 + (k % 8 < 4 ? 0 : kLanes)] = values[i + k];
-    std::copy(set.begin(), set.end(), values + i);
-  }
+void add_moments(const double* data, std::size_t count, Lanes<double>* lanes) {
+  kernels().moments_f64(data, count, lanes);
 }
 
 // Puts 0 in the place of NaN and infinities, and takes the extremes of what is finite.
@@ -240,9 +241,11 @@ class Segment {
                    });
   }
 
-  void add_extras(const void* data, std::int64_t first, std::size_t count) {
-    Block block(data, job_.dtype, first, count, scratch_.blocks);
+  void add_extras(const void* data, std::int64_t first, std::size_t count,
+                  decltype(BlockStatistic::add) done = nullptr) {
+    Block block(data, *job_.view, first, count, scratch_.blocks);
     for (const BlockStatistic& statistic : kBlockStatistics) {
+      if (statistic.add == done) continue;
       if (statistic.start == nullptr && statistic.wanted(*job_.options, job_.dtype)) {
         statistic.add(block, *job_.options, partial_);
       }
@@ -267,7 +270,7 @@ class Segment {
       if (!statistic.start(known, partial_)) continue;
       for_each_piece(job_, begin_, end_, true, scratch_,
                      [&](const void* data, std::int64_t first, std::size_t count) {
-                       Block block(data, job_.dtype, first, count, scratch_.blocks);
+                       Block block(data, *job_.view, first, count, scratch_.blocks);
                        statistic.add(block, *job_.options, partial_);
                      });
     }
@@ -278,8 +281,8 @@ class Segment {
   void run_exact(bool with_extras) {
     Lanes<T> lanes;
     visit_pieces(with_extras || job_.dtype != dtype_of<T>, with_extras,
-                 [&](const void* data, std::int64_t first, std::size_t count) {
-                   add_moments(in_order<T>(data, count), count, first, &lanes);
+                 [&](const void* data, std::int64_t, std::size_t count) {
+                   add_moments(as<T>(data, job_.dtype, count, scratch_), count, &lanes);
                  });
     fold(lanes, partial_);
     if (std::isfinite(partial_.sum) && std::isfinite(partial_.squares)) return;
@@ -289,32 +292,19 @@ class Segment {
     if (job_.options->sketch && partial_.nan + partial_.pos_inf + partial_.neg_inf > 0) sum_finite<T>();
   }
 
-  // The elements as T, in the order of the sketch.
-  template <typename T>
-  const T* in_order(const void* data, std::size_t count) {
-    const T* const values = as<T>(data, job_.dtype, count, scratch_);
-    if constexpr (std::is_same_v<T, float>) {
-      if (job_.options->sketch && job_.dtype == DType::kBFloat16) {
-        order_for_sketch(scratch_.blocks.floats.data(), count);
-      }
-    }
-    return values;
-  }
-
   template <typename T>
   void sum_finite() {
     auto sums = std::make_unique<FiniteSums>();
     Lanes<T> lanes;
-    visit_pieces(true, false, [&](const void* data, std::int64_t first, std::size_t count) {
+    visit_pieces(true, false, [&](const void* data, std::int64_t, std::size_t count) {
       std::array<T, kBlock> kept;
-      keep_finite(in_order<T>(data, count), count, kept.data(), *sums);
-      add_moments(kept.data(), count, first, &lanes);
+      keep_finite(as<T>(data, job_.dtype, count, scratch_), count, kept.data(), *sums);
+      add_moments(kept.data(), count, &lanes);
     });
     Partial finite;
     fold(lanes, finite);
     sums->sum = finite.sum;
     sums->squares = finite.squares;
-    partial_.sketch = finite.sketch;
     partial_.finite = std::move(sums);
   }
 
@@ -332,19 +322,19 @@ class Segment {
   };
 
   // Where one kernel takes the checksum along: true when it has done so.
-  bool add_with_checksum(const void* data, std::int64_t first, std::size_t count, Lanes<float>& lanes) {
+  bool add_with_checksum(const void* data, std::size_t count, Lanes<float>& lanes) {
     using Checksum = SummaryOptions::Checksum;
     const Checksum wanted = job_.options->checksum;
     if (!job_.only_checksum) return false;
     const Kernels& k = kernels();
     Crc32& checksum = scratch_.blocks.checksum;
     if (job_.dtype == DType::kFloat32 && k.fast_f32_with_checksum != nullptr) {
-      k.fast_f32_with_checksum(static_cast<const float*>(data), count, first, &lanes, checksum);
+      k.fast_f32_with_checksum(static_cast<const float*>(data), count, &lanes, checksum);
       return true;
     }
     if (job_.dtype == DType::kBFloat16 && wanted == Checksum::kFloat32 &&
         k.fast_bfloat16_with_checksum != nullptr) {
-      k.fast_bfloat16_with_checksum(static_cast<const std::uint16_t*>(data), count, first, &lanes, checksum);
+      k.fast_bfloat16_with_checksum(static_cast<const std::uint16_t*>(data), count, &lanes, checksum);
       return true;
     }
     return false;
@@ -352,21 +342,32 @@ class Segment {
 
   void run_fast() {
     Lanes<float> lanes;
-    visit_pieces(false, false, [&](const void* data, std::int64_t first, std::size_t count) {
-      if (add_with_checksum(data, first, count, lanes)) return;
-      Extras extras{this, static_cast<const std::byte*>(data), first};
-      const Visitor visitor{job_.by_block ? &Extras::add : nullptr, &extras};
-      // Pieces start at multiples of 8, so each writes bytes of its own.
-      std::uint8_t* const signs =
-          job_.options->signs.empty() ? nullptr : job_.options->signs.data() + first / 8;
-      if (job_.dtype == DType::kFloat32) {
-        kernels().fast_f32(static_cast<const float*>(data), count, first, &lanes, signs, visitor);
-      } else {
-        const Half kind = job_.dtype == DType::kFloat16 ? Half::kFloat16 : Half::kBFloat16;
-        kernels().fast_half(static_cast<const std::uint16_t*>(data), count, first, kind, &lanes, signs,
-                            visitor);
-      }
-    });
+    const SummaryOptions& options = *job_.options;
+    const bool sketches_along =
+        options.sketch && job_.only_sketch && options.shard.shape.empty() && options.signs.empty();
+    visit_pieces(
+        options.sketch && !sketches_along, false,
+        [&](const void* data, std::int64_t first, std::size_t count) {
+          if (add_with_checksum(data, count, lanes)) {
+            if (options.sketch) add_extras(data, first, count, add_checksum);
+            return;
+          }
+          if (sketches_along) {
+            Block block(data, *job_.view, first, count, scratch_.blocks);
+            add_sketch_and_moments(block, partial_, lanes);
+            return;
+          }
+          Extras extras{this, static_cast<const std::byte*>(data), first};
+          const Visitor visitor{job_.by_block ? &Extras::add : nullptr, &extras};
+          // Pieces start at multiples of 8, so each writes bytes of its own.
+          std::uint8_t* const signs = options.signs.empty() ? nullptr : options.signs.data() + first / 8;
+          if (job_.dtype == DType::kFloat32) {
+            kernels().fast_f32(static_cast<const float*>(data), count, &lanes, signs, visitor);
+          } else {
+            const Half kind = job_.dtype == DType::kFloat16 ? Half::kFloat16 : Half::kBFloat16;
+            kernels().fast_half(static_cast<const std::uint16_t*>(data), count, kind, &lanes, signs, visitor);
+          }
+        });
     fold(lanes, partial_);
     const double largest = std::max(-partial_.min, partial_.max);
     const bool all_zero = partial_.zeros == partial_.count;
@@ -375,14 +376,14 @@ class Segment {
   }
 
   void run_complex() {
-    Lanes<double> lanes;  // of the sketch
+    Lanes<double> lanes;
     FiniteSums finite;
-    visit_pieces(true, job_.by_block, [&](const void* data, std::int64_t first, std::size_t count) {
+    visit_pieces(true, job_.by_block, [&](const void* data, std::int64_t, std::size_t count) {
       const double* parts = as<double>(data, job_.dtype, count, scratch_);
       if (job_.options->sketch) {
         std::array<double, 2 * kBlock> kept;
         keep_finite(parts, 2 * count, kept.data(), finite);
-        add_moments(kept.data(), 2 * count, 2 * first, &lanes);
+        add_moments(kept.data(), 2 * count, &lanes);
       }
       for (std::size_t i = 0; i < count; ++i) {
         const double re = parts[2 * i];
@@ -403,7 +404,6 @@ class Segment {
     if (!job_.options->sketch) return;
     Partial parts;
     fold(lanes, parts);
-    partial_.sketch = parts.sketch;
     partial_.finite = std::make_unique<FiniteSums>(FiniteSums{0, 0, parts.sum, parts.squares});
   }
 
@@ -426,8 +426,7 @@ FiniteSums finite_of(const Partial& partial) {
                         : FiniteSums{partial.min, partial.max, partial.sum, partial.squares};
 }
 
-void merge_sketches(Partial& left, const Partial& right) {
-  for (std::size_t i = 0; i < Sketch::kSums; ++i) left.sketch[i] += right.sketch[i];
+void merge_finite(Partial& left, const Partial& right) {
   if (!left.finite && !right.finite) return;
   const FiniteSums ours = finite_of(left), theirs = finite_of(right);
   left.finite =
@@ -435,20 +434,20 @@ void merge_sketches(Partial& left, const Partial& right) {
                                               ours.sum + theirs.sum, ours.squares + theirs.squares});
 }
 
-Sketch sketch_of(const Partial& whole, const Job& job) {
+// Of the finite elements, beside the sums of the sketch.
+void add_moments(const Partial& whole, const Job& job, Sketch& sketch) {
   const FiniteSums sums = finite_of(whole);
   const std::int64_t parts = is_complex(job.dtype) ? 2 : 1;
   const std::int64_t finite = parts * (whole.count - whole.nan - whole.pos_inf - whole.neg_inf);
-  if (finite == 0) return {};
-  return {.sums = whole.sketch,
-          .min = sums.min,
-          .max = sums.max,
-          .mean = sums.sum / static_cast<double>(finite),
-          .norm = std::sqrt(sums.squares)};
+  if (finite == 0) return;
+  sketch.min = sums.min;
+  sketch.max = sums.max;
+  sketch.mean = sums.sum / static_cast<double>(finite);
+  sketch.norm = std::sqrt(sums.squares);
 }
 
 void merge(Partial& left, const Partial& right, const Job& job) {
-  if (job.options->sketch) merge_sketches(left, right);
+  if (job.options->sketch) merge_finite(left, right);
   left.count += right.count;
   left.min = std::min(left.min, right.min);
   left.max = std::max(left.max, right.max);
@@ -484,12 +483,12 @@ Summary finish(const Partial& whole, const Job& job) {
       summary.max = whole.nan > 0 ? nan : whole.max;
     }
   }
-  if (job.options->sketch && whole.count > 0) summary.sketch = sketch_of(whole, job);
   if (job.by_block || job.has_late_statistics) {
     for (const BlockStatistic& statistic : kBlockStatistics) {
       if (statistic.wanted(*job.options, job.dtype)) statistic.finish(whole, *job.options, summary);
     }
   }
+  if (summary.sketch) add_moments(whole, job, *summary.sketch);
   return summary;
 }
 
@@ -547,14 +546,6 @@ std::vector<Summary> summarize_all(std::span<const Request> requests, ThreadPool
     summaries.push_back(finish(whole, jobs[j]));
   }
   return summaries;
-}
-
-double distance(const Sketch& a, const Sketch& b) noexcept {
-  double squares = 0;
-  for (std::size_t i = 0; i < Sketch::kSums; ++i) {
-    squares += (a.sums[i] - b.sums[i]) * (a.sums[i] - b.sums[i]);
-  }
-  return std::sqrt(squares);
 }
 
 std::string_view instruction_set() { return kernels().instruction_set; }

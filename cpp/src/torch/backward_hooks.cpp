@@ -106,7 +106,10 @@ ParameterHook::ParameterHook(std::shared_ptr<BackwardState> owner,
 variable_list ParameterHook::operator()(const variable_list& gradients) {
   if (state->step.load(std::memory_order_relaxed) == step && !gradients.empty() && gradients[0].defined()) {
     guarded(state->recorder, record->name(), [&] {
-      if (!state->session.takes_gradient(*record)) return;
+      const bool is_measured = state->session.keeps_overflows_only();
+      const trace::Badness worst =
+          is_measured ? state->describer.worst_of(gradients[0]) : trace::Badness::kGood;
+      if (!state->session.takes_gradient(*record, worst)) return;
       state->describer.fill(slot, gradients[0], record->name(), parameter_name);
     });
   }

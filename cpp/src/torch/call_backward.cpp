@@ -78,7 +78,8 @@ void BackwardState::arrive(CallBackward& call, bool of_output, std::size_t index
   if (!call.started) {
     note_started(call);
     call.kept = session.begin_backward(call.backward());
-    call.files = call.kept && !session.keeps_overflows_only() ? session.files_of(call.name) : dump::Files::kNone;
+    call.files =
+        call.kept && !session.keeps_overflows_only() ? session.files_of(call.name) : dump::Files::kNone;
   }
   Gradient& gradient = call.side(of_output)[index];
   ++gradient.arrived;
@@ -153,7 +154,8 @@ void BackwardState::describe(CallBackward& call, bool of_output, std::size_t ind
   });
   gradient.worst = out.worst();
   gradient.element = out.bytes();
-  if (session.keeps_overflows_only() && is_written && call.files == dump::Files::kNone) gradient.value = value;
+  if (session.keeps_overflows_only() && is_written && call.files == dump::Files::kNone)
+    gradient.value = value;
 }
 
 // Task overflow_check: of a record that is kept the finite tensors are files, too.

@@ -34,9 +34,9 @@ constexpr std::string_view category_of(bool of_output) { return of_output ? "inp
 /// One gradient of a call. It is described as soon as it is complete and then let go: a gradient that someone
 /// holds would be copied by autograd where it could be taken.
 struct Gradient {
-  PooledText element;                      // described; empty: did not come
-  at::Tensor sum;                          // of several contributions, a copy of ours
-  at::Tensor value;  // task overflow_check with files: whether it is one is known when all are there
+  PooledText element;  // described; empty: did not come
+  at::Tensor sum;      // of several contributions, a copy of ours
+  at::Tensor value;    // task overflow_check with files: whether it is one is known when all are there
   std::unique_ptr<std::string> placement;  // of the sum, where the contributions are DTensors
   std::uint16_t expected = 0;              // contributions until it is complete
   std::uint16_t arrived = 0;

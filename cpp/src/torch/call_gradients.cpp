@@ -123,8 +123,8 @@ struct CallGradients::State : std::enable_shared_from_this<CallGradients::State>
   std::vector<Started> started;
   int noted_pass = -1;  // the last whose end is awaited
 
-  // In the engine. Where the rest never comes, because an output is not used or an input not reached, the call
-  // is complete when the backward ends.
+  // In the engine. Where the rest never comes, because an output is not used or an input not reached, the
+  // call is complete when the backward ends.
   void note_started(const std::shared_ptr<WatchedCall>& call) {
     const int pass = autograd::get_current_graph_task_id();
     const std::lock_guard lock(mutex);

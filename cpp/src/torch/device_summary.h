@@ -2,57 +2,74 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Statistics of tensors of a device, in two halves: launching waits for nothing, and fetching brings the
-/// results of many to the host at once.
+/// Tensors of a device, measured there. In two halves: launching waits for nothing, and fetching brings the
+/// results of many to the host at once. By the kernel where the device has one, else by torch's operators: at
+/// most eight launches a tensor (two more for each bound), and no copy of a whole one.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "device/meter.h"
 #include "msprobe/stats.h"
 #include "msprobe/tensor_view.h"
-#include "msprobe/trace.h"
 
 namespace msprobe::torch_adapter {
 
-/// What is computed of one tensor, still on its device.
-struct DeviceStatistics {
+/// A tensor and what is wanted of it, as device::Request has it; any number of bounds.
+struct Measured {
+  at::Tensor tensor;
+  device::Word wanted = 0;
+  double small = 0;
+  std::vector<float> bounds{};
+};
+
+/// One tensor whose results are on their way. Holds no reference to it.
+struct Launched {
   DType dtype = DType::kFloat32;
-  std::int64_t count = 0;             // of elements
-  at::Tensor reals;                   // min, max, sum and norm, of the absolute values for a complex tensor
-  at::Tensor counts;                  // of NaN and infinities
-  at::Tensor value;                   // of a 0-d tensor: a copy, in place of the others
-  std::optional<c10::Stream> stream;  // that they are computed on
+  std::int64_t count = 0;  // of elements; 0: nothing was launched
+  device::Word wanted = 0;
+  std::size_t bounds = 0;
+  std::vector<device::Result>
+      results;         // of the kernel: the first, and one more for each further kBounds bounds
+  at::Tensor numbers;  // of operators: doubles, on the device
+  std::optional<c10::Stream> stream;  // that operators ran on
 };
 
-/// Begins to measure `tensor`, of strided layout, with at least one element and without pending conjugation.
-/// Holds no reference to it.
-DeviceStatistics launch_statistics(const at::Tensor& tensor);
-
-/// As trace::measure() gives them, without checksums; sums are kept in double on CPU and CUDA, in float
-/// elsewhere. One transfer and one wait for each stream.
-std::vector<trace::Statistics> fetch_statistics(const std::vector<DeviceStatistics>& launched);
-
-/// A summary that is computed on a device.
-struct LaunchedSummary {
-  std::int64_t count = 0;
-  bool is_complex = false;
-  bool doubles = false;  // the reals
-  bool powers = false;   // were asked for
-  bool small = false;
-  at::Tensor reals;
-  at::Tensor counts;
-  std::optional<c10::Stream> stream;  // that it is computed on
+/// What a tensor turned out to be.
+struct Fetched {
+  stats::Summary summary;
+  std::uint64_t bits = 0;  // of kRaw
 };
 
-/// Begins to summarise `tensor`, of strided layout, with at least one element and without pending
-/// conjugation, with what `options` has of powers and small. Waits for nothing, and holds no reference to it.
-LaunchedSummary launch_summary(const at::Tensor& tensor, const stats::SummaryOptions& options);
+/// Begins to measure tensors of strided layout without pending conjugation, of any devices: those of one
+/// device by one launch.
+///
+/// Operators count NaN and infinities for kPowers and kCounts alone; otherwise counts say that there is one.
+/// They make no sketch. Complex tensors are measured by their magnitudes with kAbsolutes; without, they have
+/// no minimum and maximum. Of kRaw nothing but the bits comes.
+std::vector<Launched> launch(std::span<const Measured> tensors);
 
 /// One transfer and one wait for each stream.
-std::vector<stats::Summary> fetch_summaries(const std::vector<LaunchedSummary>& launched);
+std::vector<Fetched> fetch(std::span<const Launched> launched);
+
+/// What device::PairField has, of two tensors of `count` elements each.
+struct FetchedPair {
+  std::int64_t count = 0;
+  std::array<double, device::kPairFields> fields{};
+};
+
+/// Of pairs of tensors of one shape and device each, with elements that are not complex. `floor`: of the
+/// ratios. Waits once for all.
+std::vector<FetchedPair> fetch_pairs(std::span<const at::Tensor> left, std::span<const at::Tensor> right,
+                                     double floor);
+
+/// NaN where an element of either is not finite.
+stats::PairSums sums_of(const FetchedPair& pair);
 
 }  // namespace msprobe::torch_adapter

@@ -12,6 +12,7 @@
 #include "msprobe/error.h"
 #include "msprobe/log.h"
 #include "msprobe/torch.h"
+#include "torch/device_meters.h"
 #include "torch/tensor.h"
 
 namespace msprobe::torch_adapter {
@@ -106,7 +107,7 @@ struct GradProbe::State {
         continue;
       }
       const at::Tensor& gradient = kept.emplace_back(resolved(gradients[i]));
-      if (gradient.is_cpu()) {
+      if (!is_elsewhere(gradient)) {
         on_host.push_back({name, view_of(gradient)});
       } else {
         on_device.emplace_back(name, gradient);

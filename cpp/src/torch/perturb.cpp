@@ -6,7 +6,6 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -17,6 +16,8 @@
 #include "msprobe/error.h"
 #include "msprobe/thread_pool.h"
 #include "msprobe/torch_perturb.h"
+#include "torch/device_meters.h"
+#include "torch/device_summary.h"
 #include "torch/out_of_sight.h"
 #include "torch/tensor.h"
 
@@ -25,11 +26,6 @@ namespace {
 
 using perturb::Mode;
 using perturb::Ratios;
-
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): set by tests
-std::atomic<bool> all_on_device{false};
-
-bool is_on_host(const at::Tensor& tensor) { return tensor.is_cpu() && !all_on_device; }
 
 // For operators of ours: not seen by modes, profilers and autograd.
 struct Aside {
@@ -137,7 +133,7 @@ at::Tensor exchanged(const at::Tensor& tensor) {
     return {};
   }
   at::Tensor result = tensor.clone();
-  if (is_on_host(result) && result.is_contiguous()) {  // the parts lie at both ends
+  if (!is_elsewhere(result) && result.is_contiguous()) {  // the parts lie at both ends
     auto* const data = static_cast<char*>(result.mutable_data_ptr());
     const std::int64_t leading = dimensions == 1 ? result.size(0) : result.size(0) * result.size(1);
     const auto part = static_cast<std::ptrdiff_t>(result.nbytes()) / leading;
@@ -176,32 +172,21 @@ Ratios ratios_on_host(const at::Tensor& original, const at::Tensor& perturbed, d
 }
 
 Ratios ratios_on_device(const at::Tensor& original, const at::Tensor& perturbed, double floor) {
-  const at::Tensor a = original.abs().clamp_min(floor);
-  const at::Tensor b = perturbed.abs().clamp_min(floor);
-  const at::Tensor ratio = a.div(b);
-  const at::Tensor known = at::where(ratio.isnan(), at::ones_like(ratio), ratio);
-  const at::Tensor nan = original.isnan().logical_xor(perturbed.isnan()).sum();
-  const at::Tensor product = original.mul(perturbed).nan_to_num(0).min();
-  const auto as_double = [](const at::Tensor& tensor) { return tensor.to(at::kDouble); };
-  const at::Tensor found =
-      at::stack({as_double(known.max()), as_double(known.min()), as_double(product), as_double(nan)}).cpu();
-  const auto* const values = found.const_data_ptr<double>();
+  const FetchedPair pair = fetch_pairs({&original, 1}, {&perturbed, 1}, floor).front();
   Ratios result;
   const double most = perturbed.scalar_type() == at::kDouble ? std::numeric_limits<double>::max()
                       : perturbed.scalar_type() == at::kHalf ? 65504
                       : perturbed.scalar_type() == at::kBFloat16
                           ? 0x1.FEp127
                           : static_cast<double>(std::numeric_limits<float>::max());
-  result.largest = std::min(std::max(1.0, values[0]), most);
-  result.smallest = std::min(1.0, values[1]);
-  result.least_product = std::min(0.0, values[2]);
-  result.one_sided_nan = static_cast<std::int64_t>(values[3]);
+  result.largest = std::min(std::max(1.0, pair.fields[device::kLargestRatio]), most);
+  result.smallest = std::min(1.0, pair.fields[device::kLeastRatio]);
+  result.least_product = std::min(0.0, pair.fields[device::kLeastProduct]);
+  result.one_sided_nan = static_cast<std::int64_t>(pair.fields[device::kOneSidedNaN]);
   return result;
 }
 
 }  // namespace
-
-void treat_all_as_on_device_in_perturb(bool all) noexcept { all_on_device = all; }
 
 std::string why_unperturbable(const at::Tensor& tensor) {
   std::string reason = why_unreadable(tensor);
@@ -224,7 +209,7 @@ at::Tensor perturbed(const at::Tensor& given, Mode mode) {
   }
   if (tensor.numel() == 0) return {};
   const double noise = perturb::noise_of(*dtype_of(tensor.scalar_type()));
-  if (!is_on_host(tensor)) return changed_on_device(tensor, mode, noise);
+  if (is_elsewhere(tensor)) return changed_on_device(tensor, mode, noise);
   const auto copy = [mode](DType dtype, const void* from, void* to, std::size_t count, std::uint64_t) {
     return mode == Mode::kAddNoise ? perturb::add_noise(dtype, from, to, count)
                                    : perturb::flip_last_bits(dtype, from, to, count);
@@ -239,7 +224,7 @@ at::Tensor with_random_ulps(const at::Tensor& given, std::uint64_t seed, int pow
   }
   const Aside aside;
   const at::Tensor tensor = resolved(given);
-  if (is_on_host(tensor)) {
+  if (!is_elsewhere(tensor)) {
     const auto copy = [seed, power](DType dtype, const void* from, void* to, std::size_t count,
                                     std::uint64_t first) {
       return perturb::add_random_ulps(dtype, from, to, count, seed, first, power);
@@ -284,7 +269,7 @@ Ratios ratios(const at::Tensor& original, const at::Tensor& perturbed, bool back
   if (!right_type || !perturb::is_supported(*right_type)) {
     throw InvalidArgument(std::string("perturb: no ratios of dtype ") + c10::toString(right.scalar_type()));
   }
-  const bool on_host = is_on_host(left);
+  const bool on_host = !is_elsewhere(left);
   if (!left_type || !perturb::has_ratios(*left_type, *right_type) || !on_host) {
     left = left.to(right.scalar_type());
   }
@@ -301,17 +286,16 @@ perturb::Change change(const at::Tensor& before, const at::Tensor& after) {
   const auto type = dtype_of(left.scalar_type());
   if (!type) throw UnsupportedError("perturb: a tensor of an unknown dtype");
   perturb::Change all;
-  if (!is_on_host(left)) {
-    const at::Tensor wide = left.to(at::kDouble);
-    const at::Tensor apart = right.to(left.device()).to(at::kDouble).sub(wide).nan_to_num(0, 0, 0);
-    const at::Tensor finite = wide.isfinite();
-    const at::Tensor size = at::where(finite, wide.abs(), at::zeros_like(wide));
-    const at::Tensor least = at::where(finite, wide.abs(), at::full_like(wide, all.least)).min();
-    const at::Tensor found = at::stack({apart.square().sum(), size.square().sum(), size.max(), least,
-                                        finite.logical_not().sum().to(at::kDouble)})
-                                 .cpu();
-    const auto* const values = found.const_data_ptr<double>();
-    all = {values[0], values[1], values[2], values[3], left.numel(), static_cast<std::int64_t>(values[4])};
+  if (is_elsewhere(left)) {
+    const at::Tensor other = right.to(left.device());
+    const FetchedPair pair = fetch_pairs({&left, 1}, {&other, 1}, 0).front();
+    const auto& fields = pair.fields;
+    all = {fields[device::kDistance],
+           fields[device::kLeftSquares],
+           std::max(fields[device::kLargestSize], 0.0),
+           std::min(fields[device::kLeastSize], all.least),
+           left.numel(),
+           static_cast<std::int64_t>(fields[device::kLeftNotFinite])};
     return all;
   }
   if (right.device() != left.device()) right = right.to(left.device());

@@ -53,6 +53,7 @@ struct ProgramDump::State {
   void attempt(const std::string& record, Work work) {
     try {
       const OutOfSight out_of_sight;
+      const TensorDescriber::Together together(describer);
       work();
     } catch (const std::exception& e) {
       session.recorder().note_fault(record, e.what());
@@ -68,7 +69,8 @@ void ProgramDump::open(const std::filesystem::path& directory) { state_->session
 
 void ProgramDump::close() {
   state_->backward.flush();
-  state_->describer.fetch();
+  state_->describer.finish();
+  state_->describer.end_step();
   state_->backward.end_step();
   state_->operators.end_step();
   state_->session.end_step();

@@ -10,6 +10,7 @@
 #include "msprobe/torch.h"
 #include "msprobe/torch_dump.h"
 #include "msprobe/torch_tensors.h"
+#include "torch/device_meters.h"
 #include "torch/tensor.h"
 
 namespace msprobe::torch_adapter {
@@ -39,14 +40,14 @@ bool is_plain(const at::Tensor& tensor) {
 
 std::vector<std::string> state_entries(const std::vector<at::Tensor>& tensors, bool with_requires_grad) {
   stats::SummaryOptions options;
-  options.checksum = stats::SummaryOptions::Checksum::kNative;
   std::vector<std::string> entries(tensors.size());
   std::unordered_map<std::string, std::vector<std::size_t>> elsewhere;  // by device
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i];
     try {
       if (!is_plain(tensor)) continue;
-      if (tensor.is_cpu()) {
+      if (!is_elsewhere(tensor)) {
+        options.checksum = stats::SummaryOptions::Checksum::kNative;
         options.sketch = tensor.dim() > 0;
         entries[i] = entry(tensor, with_requires_grad, summarize(tensor, options));
       } else {
@@ -59,8 +60,12 @@ std::vector<std::string> state_entries(const std::vector<at::Tensor>& tensors, b
   for (const auto& [device, indices] : elsewhere) {
     try {
       std::vector<DeviceRequest> requests;
-      options.sketch = false;
-      for (const std::size_t i : indices) requests.push_back({resolved(tensors[i]), options});
+      // A checksum would need all elements on the host; the sketch has a digest.
+      options.checksum = stats::SummaryOptions::Checksum::kNone;
+      for (const std::size_t i : indices) {
+        options.sketch = tensors[i].dim() > 0;
+        requests.push_back({resolved(tensors[i]), options});
+      }
       const std::vector<stats::Summary> summaries = summarize_on_device(requests);
       for (std::size_t k = 0; k < indices.size(); ++k) {
         entries[indices[k]] = entry(tensors[indices[k]], with_requires_grad, summaries[k]);

@@ -8,9 +8,9 @@
 
 #include "msprobe/error.h"
 #include "msprobe/torch.h"
-
-#define MSPROBE_TORCH_AT_LEAST(major, minor) \
-  (TORCH_VERSION_MAJOR > (major) || (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
+#include "msprobe/torch_capture.h"
+#include "msprobe/torch_versions.h"
+#include "torch/device_meters.h"
 
 namespace msprobe::torch_adapter {
 
@@ -22,28 +22,16 @@ std::optional<DType> dtype_of(at::ScalarType type) {
     case at::ScalarType::BFloat16: return DType::kBFloat16;
     case at::ScalarType::Float8_e4m3fn: return DType::kFloat8E4M3FN;
     case at::ScalarType::Float8_e5m2: return DType::kFloat8E5M2;
-#if MSPROBE_TORCH_AT_LEAST(2, 2)
-    case at::ScalarType::Float8_e4m3fnuz: return DType::kFloat8E4M3FNUZ;
-    case at::ScalarType::Float8_e5m2fnuz: return DType::kFloat8E5M2FNUZ;
-#endif
-#if MSPROBE_TORCH_AT_LEAST(2, 7)
-    case at::ScalarType::Float8_e8m0fnu: return DType::kFloat8E8M0FNU;
-#endif
     case at::ScalarType::Long: return DType::kInt64;
     case at::ScalarType::Int: return DType::kInt32;
     case at::ScalarType::Short: return DType::kInt16;
     case at::ScalarType::Char: return DType::kInt8;
-#if MSPROBE_TORCH_AT_LEAST(2, 3)
-    case at::ScalarType::UInt64: return DType::kUInt64;
-    case at::ScalarType::UInt32: return DType::kUInt32;
-    case at::ScalarType::UInt16: return DType::kUInt16;
-#endif
     case at::ScalarType::Byte: return DType::kUInt8;
     case at::ScalarType::Bool: return DType::kBool;
     case at::ScalarType::ComplexHalf: return DType::kComplex32;
     case at::ScalarType::ComplexFloat: return DType::kComplex64;
     case at::ScalarType::ComplexDouble: return DType::kComplex128;
-    default: return std::nullopt;
+    default: return newer_dtype_of(type);
   }
 }
 
@@ -74,6 +62,7 @@ std::string why_unreadable(const at::Tensor& tensor) {
       return "is a tensor subclass without memory of its own";
     }
   }
+  if (is_captured(tensor.device())) return "is captured into a CUDA graph";
   return "";
 }
 
@@ -109,7 +98,7 @@ stats::Summary summarize(const at::Tensor& tensor, const stats::SummaryOptions& 
     throw UnsupportedError("summarize: the tensor " + reason);
   }
   const at::Tensor plain = resolved(tensor);
-  if (plain.is_cpu()) return stats::summarize(view_of(plain), options, pool);
+  if (!is_elsewhere(plain)) return stats::summarize(view_of(plain), options, pool);
   return summarize_on_device({{plain, options}}).front();
 }
 

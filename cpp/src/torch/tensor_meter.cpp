@@ -16,6 +16,7 @@
 #include "msprobe/thread_pool.h"
 #include "msprobe/torch.h"
 #include "msprobe/torch_monitor.h"
+#include "torch/device_meters.h"
 #include "torch/device_summary.h"
 #include "torch/out_of_sight.h"
 #include "torch/tensor.h"
@@ -47,7 +48,7 @@ struct TensorMeter::State {
   struct Pending {
     Frame* frame;
     std::size_t place;
-    LaunchedSummary summary;
+    Launched launched;
   };
 
   struct PendingCounts {
@@ -63,6 +64,8 @@ struct TensorMeter::State {
                                   : static_cast<unsigned>(std::max(1, at::get_num_threads()))) {
     request.powers = options.powers;
     request.small = options.eps;
+    asked = device::kCounts;
+    if (options.powers) asked |= device::kPowers;
   }
 
   // What can be read of a tensor; undefined: nothing.
@@ -73,12 +76,18 @@ struct TensorMeter::State {
     return resolved(local);
   }
 
-  bool is_here(const at::Tensor& tensor) const { return tensor.is_cpu() && !options.as_on_device; }
+  Measured measured(const at::Tensor& tensor) const {
+    const bool narrow =
+        tensor.scalar_type() != at::kDouble && !at::isIntegralType(tensor.scalar_type(), true);
+    const double small = narrow ? static_cast<float>(request.small) : request.small;
+    return {.tensor = tensor, .wanted = asked, .small = small};
+  }
 
   ThreadPool* pool_for(std::int64_t elements) { return elements >= kElementsForThreads ? &pool : nullptr; }
 
   Options options;
   stats::SummaryOptions request;
+  device::Word asked = 0;
   ThreadPool pool;
   std::mutex mutex;
   std::vector<Pending> pending;
@@ -94,8 +103,9 @@ void TensorMeter::measure(Frame& frame, std::span<const Item> items, monitor::Ca
   std::vector<Row> rows;
   std::vector<at::Tensor> kept;  // what the views point into
   std::vector<stats::Request> requests;
-  std::vector<std::size_t> requested;                             // rows
-  std::vector<std::pair<std::size_t, LaunchedSummary>> launched;  // rows
+  std::vector<std::size_t> requested;  // rows
+  std::vector<Measured> elsewhere;
+  std::vector<std::size_t> of_elsewhere;  // rows
   rows.reserve(items.size());
   kept.reserve(items.size());
   std::int64_t elements = 0;
@@ -107,12 +117,13 @@ void TensorMeter::measure(Frame& frame, std::span<const Item> items, monitor::Ca
       const at::Tensor& tensor = kept.emplace_back(state_->readable(item.tensor));
       if (!tensor.defined()) row.sums.squares = std::numeric_limits<double>::quiet_NaN();  // unknown, not 0
       if (!tensor.defined() || tensor.numel() == 0) continue;
-      if (state_->is_here(tensor)) {
+      if (is_elsewhere(tensor)) {
+        elsewhere.push_back(state_->measured(tensor));
+        of_elsewhere.push_back(rows.size() - 1);
+      } else {
         requests.push_back({view_of_plain(tensor), state_->request});
         requested.push_back(rows.size() - 1);
         elements += tensor.numel();
-      } else {
-        launched.emplace_back(rows.size() - 1, launch_summary(tensor, state_->request));
       }
     } catch (const std::exception& e) {
       log(LogLevel::kWarning, std::string("monitor: a tensor is not measured: ") + e.what());
@@ -121,11 +132,16 @@ void TensorMeter::measure(Frame& frame, std::span<const Item> items, monitor::Ca
   const std::vector<stats::Summary> summaries = stats::summarize_all(requests, state_->pool_for(elements));
   for (std::size_t i = 0; i < summaries.size(); ++i) rows[requested[i]].sums = monitor::sums_of(summaries[i]);
   for (const Row& row : rows) frame.add(row);
-  if (launched.empty()) return;
-  const std::lock_guard lock(state_->mutex);
-  for (auto& [row, summary] : launched) {
-    const std::size_t place = frame.position(rows[row].label, rows[row].micro_step);
-    state_->pending.push_back({&frame, place, std::move(summary)});
+  if (elsewhere.empty()) return;
+  try {
+    std::vector<Launched> launched = launch(elsewhere);
+    const std::lock_guard lock(state_->mutex);
+    for (std::size_t i = 0; i < launched.size(); ++i) {
+      const Row& row = rows[of_elsewhere[i]];
+      state_->pending.push_back({&frame, frame.position(row.label, row.micro_step), std::move(launched[i])});
+    }
+  } catch (const std::exception& e) {
+    log(LogLevel::kWarning, std::string("monitor: tensors of a device are not measured: ") + e.what());
   }
 }
 
@@ -141,27 +157,15 @@ monitor::Sums TensorMeter::sums_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
   const at::Tensor local = state_->readable(tensor);
   if (!local.defined() || local.numel() == 0) return {};
-  if (state_->is_here(local)) {
+  if (!is_elsewhere(local)) {
     const stats::Request request{view_of_plain(local), state_->request};
     return monitor::sums_of(stats::summarize_all({&request, 1}, state_->pool_for(local.numel())).front());
   }
-  return monitor::sums_of(fetch_summaries({launch_summary(local, state_->request)}).front());
+  const Measured one = state_->measured(local);
+  const std::vector<Launched> launched = launch({&one, 1});
+  collect_results();
+  return monitor::sums_of(torch_adapter::fetch(launched).front().summary);
 }
-
-namespace {
-
-// left^2, right^2, left * right, (left - right)^2 and the balance of signs, in double where the device has
-// it.
-at::Tensor launch_pair(const at::Tensor& left, const at::Tensor& right) {
-  const at::ScalarType real = left.is_cpu() || left.is_cuda() ? at::kDouble : at::kFloat;
-  const at::Tensor x = left.reshape({-1}).to(real);
-  const at::Tensor y = right.reshape({-1}).to(real);
-  const at::Tensor distance = x - y;
-  return at::stack({at::dot(x, x), at::dot(y, y), at::dot(x, y), at::dot(distance, distance),
-                    at::dot(at::sign(x), at::sign(y))});
-}
-
-}  // namespace
 
 std::vector<stats::PairSums> TensorMeter::pairs(std::span<const at::Tensor> left,
                                                 std::span<const at::Tensor> right) {
@@ -172,8 +176,8 @@ std::vector<stats::PairSums> TensorMeter::pairs(std::span<const at::Tensor> left
   std::vector<at::Tensor> kept;
   std::vector<stats::Pair> here;
   std::vector<std::size_t> of_here;
-  std::vector<at::Tensor> launched;
-  std::vector<std::size_t> of_launched;
+  std::vector<at::Tensor> left_elsewhere, right_elsewhere;
+  std::vector<std::size_t> of_elsewhere;
   kept.reserve(2 * size);
   std::int64_t elements = 0;
   for (std::size_t i = 0; i < size; ++i) {
@@ -184,13 +188,14 @@ std::vector<stats::PairSums> TensorMeter::pairs(std::span<const at::Tensor> left
       if (!x.defined() || !y.defined() || x.numel() != y.numel() || x.is_complex() || y.is_complex())
         continue;
       if (x.numel() == 0) continue;
-      if (state_->is_here(x) && state_->is_here(y) && x.sizes() == y.sizes()) {
+      if (!is_elsewhere(x) && !is_elsewhere(y) && x.sizes() == y.sizes()) {
         here.push_back({view_of_plain(x), view_of_plain(y)});
         of_here.push_back(i);
         elements += x.numel();
       } else {
-        launched.push_back(launch_pair(x, y.to(x.device())));
-        of_launched.push_back(i);
+        left_elsewhere.push_back(x);
+        right_elsewhere.push_back(y.to(x.device()).view_as(x));
+        of_elsewhere.push_back(i);
       }
       found[i].count = x.numel();
     } catch (const std::exception& e) {
@@ -200,20 +205,9 @@ std::vector<stats::PairSums> TensorMeter::pairs(std::span<const at::Tensor> left
   }
   const std::vector<stats::PairSums> sums = stats::pair_sums(here, state_->pool_for(elements));
   for (std::size_t i = 0; i < sums.size(); ++i) found[of_here[i]] = sums[i];
-  if (launched.empty()) return found;
-  for (at::Tensor& one : launched) {
-    if (one.device() != launched.front().device()) one = one.to(launched.front().device());
-  }
-  const at::Tensor host = at::stack(launched).to(at::kCPU, at::kDouble).contiguous();
-  for (std::size_t i = 0; i < of_launched.size(); ++i) {
-    const double* const numbers = host.const_data_ptr<double>() + 5 * i;
-    stats::PairSums& one = found[of_launched[i]];
-    one.left_squares = numbers[0];
-    one.right_squares = numbers[1];
-    one.dot = numbers[2];
-    one.squared_distance = numbers[3];
-    one.sign_balance = std::isfinite(numbers[4]) ? static_cast<std::int64_t>(numbers[4]) : 0;
-  }
+  const std::vector<FetchedPair> fetched = fetch_pairs(left_elsewhere, right_elsewhere, 0);
+  for (std::size_t i = 0; i < fetched.size(); ++i)
+    found[of_elsewhere[i]] = torch_adapter::sums_of(fetched[i]);
   return found;
 }
 
@@ -250,12 +244,13 @@ void TensorMeter::fetch() {
   }
   if (pending.empty()) return;
   try {
-    std::vector<LaunchedSummary> launched;
+    std::vector<Launched> launched;
     launched.reserve(pending.size());
-    for (State::Pending& one : pending) launched.push_back(std::move(one.summary));
-    const std::vector<stats::Summary> summaries = fetch_summaries(launched);
+    for (State::Pending& one : pending) launched.push_back(std::move(one.launched));
+    collect_results();
+    const std::vector<Fetched> fetched = torch_adapter::fetch(launched);
     for (std::size_t i = 0; i < pending.size(); ++i) {
-      pending[i].frame->fill(pending[i].place, monitor::sums_of(summaries[i]));
+      pending[i].frame->fill(pending[i].place, monitor::sums_of(fetched[i].summary));
     }
   } catch (const std::exception& e) {
     log(LogLevel::kWarning, std::string("monitor: measurements of a device are lost: ") + e.what());

@@ -22,6 +22,10 @@ bool Filter::lists(std::string_view name) const {
                      [&](const std::string& entry) { return name.find(entry) != std::string_view::npos; });
 }
 
+bool Filter::bounds(std::string_view name) const {
+  return std::find(scope_.begin(), scope_.end(), name) != scope_.end();
+}
+
 bool Filter::keeps(std::string_view name) const { return lists(name) && is_in_scope(); }
 
 bool Filter::keeps_api(std::string_view name) {

@@ -22,6 +22,8 @@
 
 namespace msprobe::verdict {
 
+constexpr int kDeepest = 64;  // modules inside of modules
+
 using metrics::Distance;
 using trace::DumpPair;
 using trace::Item;

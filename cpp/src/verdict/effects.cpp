@@ -8,7 +8,6 @@
 namespace msprobe::verdict {
 namespace {
 
-constexpr int kDeepest = 64;  // modules inside of modules
 // Without modules and values that can be followed, what comes of a call is looked for in so many of the next.
 constexpr int kCallsToLookAt = 4;
 

@@ -94,7 +94,7 @@ class OfOperator {
     // alike along a row; what the call that made it rounded is not.
     const double errors = errors_of(one);
     const double shared = one.is_shared ? std::max(error - own_rounding(one.tensor.unit), 0.0) : 0;
-    allowed.bias += gain * (one.distance.bias + shared / std::sqrt(std::min(errors, one.tensor.last)) +
+    allowed.bias += gain * (one.distance.most_bias() + shared / std::sqrt(std::min(errors, one.tensor.last)) +
                             (error - shared) / std::sqrt(errors)) +
                     cast / std::sqrt(errors);
     return {gain, error};
@@ -273,7 +273,7 @@ Tolerance of_same_value(const Place& place) {
   for (const Source& one : place.sources) {
     const double high = std::max(one.distance.high, one.unseen);
     allowed.magnitude = std::max(allowed.magnitude, high);
-    allowed.bias = std::max(allowed.bias, one.distance.bias + high / errors);
+    allowed.bias = std::max(allowed.bias, one.distance.most_bias() + high / errors);
     allowed.expected = std::max(allowed.expected, one.likely());
     allowed.of_sources.push_back({1, high});
   }
@@ -342,7 +342,7 @@ Tolerance of_update(const Place& place) {
     moved = place.step;
     if (!is_moved) continue;
     allowed.magnitude += error;
-    allowed.bias += one.distance.bias + error / errors;
+    allowed.bias += one.distance.most_bias() + error / errors;
   }
   allowed.own += moved;
   allowed.magnitude += moved;
@@ -383,7 +383,9 @@ Tolerance tolerance(const Place& place) {
 double excess(const metrics::Distance& distance, const Tolerance& allowed) {
   if (distance.equal) return 0;
   if (std::isinf(distance.low)) return std::isinf(allowed.magnitude) ? 0 : distance.low;
-  if (allowed.magnitude == 0) return kInfinity;  // checksums may differ over equal statistics
+  if (allowed.magnitude == 0) {
+    return distance.may_be_equal ? 0 : kInfinity;  // checksums may differ over equal statistics
+  }
   const double suspect = numbers().suspect;
   const double magnitude = distance.low > 0 ? distance.low / (suspect * allowed.magnitude) : 0;
   const double bias = distance.bias > 0 ? distance.bias / (suspect * allowed.bias) : 0;

@@ -47,6 +47,7 @@ std::optional<metrics::TensorFacts> tensor_of(const Json& entry) {
                                       count_of(entry, "neg_inf_count")};
   if (const auto sketch = trace::read_sketch(entry["sketch"].text())) {
     facts.sketch = sketch->sketch;
+    if (sketch->has_digest) facts.digest = sketch->sketch.digest;
     facts.mean = sketch->sketch.mean;
     facts.norm = sketch->sketch.norm;
   }

@@ -26,7 +26,6 @@ using operators::Gain;
 using Part = Item::Part;
 
 constexpr std::size_t kMostFindings = 20000;
-constexpr int kDeepestCause = 64;  // modules inside of modules
 
 // Numbers that are off by less than this are the same number, computed otherwise in float32.
 constexpr double kSameNumber = 8 * 0x1p-24;
@@ -309,7 +308,7 @@ class Walk {
     const Trace& target = calls_.target();
     const std::uint64_t value = value_key(target, pair().target_item(row));
     std::uint32_t inner = row.target_record;
-    for (int depth = 0; value != 0 && depth < kDeepestCause; ++depth) {
+    for (int depth = 0; value != 0 && depth < kDeepest; ++depth) {
       const std::string_view around = calls_.parent(inner);
       const auto module = is_module(around) ? target.find(around) : std::nullopt;
       if (!module) return;

@@ -11,7 +11,6 @@ namespace {
 using operators::Gain;
 
 constexpr std::size_t kMostGroups = 20000;
-constexpr int kDeepestUnpaired = 64;  // modules inside of modules
 
 }  // namespace
 
@@ -55,7 +54,7 @@ Unpaired::Outside Unpaired::outside(std::string_view call, bool is_missing) cons
   const Trace& trace = is_missing ? pair.reference : pair.target;
   Outside place{call, {}};
   if (!construct) return place;
-  for (int depth = 0; depth < kDeepestUnpaired; ++depth) {
+  for (int depth = 0; depth < kDeepest; ++depth) {
     const std::string_view parent = construct->parent(place.outermost);
     const auto found = parent.empty() ? std::nullopt : trace.find(parent);
     const auto record = static_cast<std::uint32_t>(found.value_or(0));

@@ -22,7 +22,9 @@ from msprobe.replay.execution import device_named
 from msprobe.replay.functions import NEVER_RUN
 from msprobe.replay.judgement import CallJudgement, Setting, judge
 from msprobe.replay.loop import each_call
+from msprobe.tensors.float32_products import roundings
 from msprobe.terminal.progress import Progress
+from msprobe.training.torch_state import switches
 
 
 @dataclass(frozen=True)
@@ -110,20 +112,22 @@ def check_dump(path: Path, options: CheckOptions, output: Path | None = None) ->
         repeat=options.repeat,
         operators=options.operators,
         threads=torch.get_num_threads(),
+        roundings=roundings(switches(), device.partition(":")[0]),
     )
     names = [_wanted(dump, options) for _, dump in dumps]
     if not any(names):
         raise InvalidArgument(f"--calls {' '.join(options.calls)}: no call of {path} has such a name")
     table = None if output is None else CallTable(make_directory(output) / "calls.csv")
     jobs = [
-        (file, dump, reference, name)
+        (file, dump, reference, name, of_dump)
         for (file, dump), wanted in zip(dumps, names)
         for reference in [_reference_of(file, path, options)]
+        for of_dump in [_setting_of(dump, setting)]
         for name in wanted
     ]
     calls: list[CheckedCall] = []
     with Progress("calls", shown=options.shows_progress) as progress:
-        for checked in each_call(jobs, lambda job: _checked(*job, setting), device, progress):
+        for checked in each_call(jobs, lambda job: _checked(*job), device, progress):
             calls.append(checked)
             if table is not None:
                 table.write(checked)
@@ -245,6 +249,16 @@ def _source(options: CheckOptions, device: str, dumps: list[Dump]) -> Any:
     if rerun or options.operators or device != "cpu" or any(dump.folder is None for dump in dumps):
         return "device"
     return "recorded"
+
+
+def _setting_of(dump: Dump, setting: Setting) -> Setting:
+    """Results of the training were computed by its own switches, where they stand beside the dump."""
+    if setting.source != "recorded":
+        return setting
+    recorded = dump.training_state().get("determinism")
+    switches = recorded.get("start") if isinstance(recorded, dict) else None
+    of_dump = roundings(switches, str(switches.get("device"))) if isinstance(switches, dict) else {}
+    return replace(setting, roundings=of_dump)
 
 
 def _wanted(dump: Dump, options: CheckOptions) -> list[str]:

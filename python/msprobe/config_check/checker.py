@@ -37,7 +37,9 @@ from msprobe.config_check.outputs import check_output, write_outputs
 from msprobe.config_check.packs import pack
 from msprobe.config_check.packs.pack_reader import read_pack
 from msprobe.config_check.packs.pack_writer import PackWriter
-from msprobe.native import InvalidArgument, UnsupportedError, import_torch, log
+from msprobe.hooks.compiled_regions import OffInRegions
+from msprobe.native import InvalidArgument, UnsupportedError, import_torch, log, torch_adapter
+from msprobe.training.model_parts import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,6 +74,8 @@ class ConfigChecker:
         Megatron, and else those that argparse parsed since apply_patches(), are found without it, and so is
         what program_settings.py finds in the program.
     checksum: "crc32", or "md5" for a stronger and slower one.
+    called: a module whose calls stand for those of the model: what it is wrapped in, or the first of its
+        parts that is called.
 
     Raises InvalidArgument for wrong arguments. After that nothing here stops a training: a fault is logged
     once, and what it concerns is missing in the pack.
@@ -87,6 +91,7 @@ class ConfigChecker:
         steps: int | None = _DEFAULT_STEPS,
         hyperparameters: object = None,
         checksum: str = "crc32",
+        called: Any = None,
     ) -> None:
         _check_framework(fmk)
         self._path = checked_pack_path(output_zip_path)
@@ -98,10 +103,11 @@ class ConfigChecker:
         watched = None if model is None else _checked_model(model, fmk)
         self._steps = steps
         self._checksum = checksum
-        self._step = 0
+        self._step = 0  # forward calls so far
         self._warned: set[str] = set()
         self._pending: dict[str, str] = {}
         self._handle: Any = None
+        self._model: Any = None  # a weak reference
 
         self._given: dict[str, Any] = {}
         try:
@@ -116,7 +122,8 @@ class ConfigChecker:
         self._collect_first(scripts)
         if watched is not None and steps != 0:
             with self._safely("watching the model"):  # TorchScript has no hooks
-                self._handle = _Watch(watched, _ForwardHook(self))
+                self._handle = _Watch(watched if called is None else called, _ForwardHook(self))
+                self._model = weakref.ref(watched)
         else:
             self._collect_of_process(watched)
         self._write()
@@ -215,9 +222,12 @@ class ConfigChecker:
 
     def before_forward(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Collects a step, before the model does it."""
-        with self._safely("a forward call"):
+        with self._safely("a forward call"), torch_adapter().NoModes():
             if self._handle is not None and not _is_recorded():
-                self._collect_step(model, args, kwargs)
+                of_model = self._model()  # no bool() of it: a wrapper may have no length
+                if of_model is None:
+                    of_model = model
+                self._collect_step(model if unwrapped(model) is of_model else of_model, args, kwargs)
 
     def _collect_step(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         step, self._step = self._step, self._step + 1
@@ -310,6 +320,28 @@ class _CompiledCall:
         return self.compiled(*args, **kwargs)
 
 
+class _HookInPlace(OffInRegions):
+    """The hook of a module, off while a compiled region runs: the compiler would have to trace it."""
+
+    def __init__(self, model: Any, hook: _ForwardHook) -> None:
+        self._model = weakref.ref(model)
+        self._hook = hook
+        self._handle: Any = None
+
+    def put(self) -> None:
+        from torch import nn
+
+        model = self._model()
+        register: Any = nn.Module.register_forward_pre_hook  # not one of the module's own class
+        if model is not None:
+            self._handle = register(model, self._hook, with_kwargs=True)
+
+    def take(self) -> None:
+        if self._handle is not None:
+            self._handle.remove()
+        self._handle = None
+
+
 class _Watch:
     """The hook on a model until remove(). A model that was compiled in place, by model.compile(), has its
     hooks inside the graph: there the compiled call is exchanged. Keeps no model alive.
@@ -318,16 +350,17 @@ class _Watch:
     def __init__(self, model: Any, hook: _ForwardHook) -> None:
         self._model = weakref.ref(model)
         self._hook = hook
-        self._handle = None
+        self._in_place = None
         compiled = getattr(model, "_compiled_call_impl", None)
         if compiled is None:
-            self._handle = model.register_forward_pre_hook(hook, with_kwargs=True)
+            self._in_place = _HookInPlace(model, hook)
+            self._in_place.install()
         else:
             model._compiled_call_impl = _CompiledCall(compiled, hook, self._model)
 
     def remove(self) -> None:
-        if self._handle is not None:
-            self._handle.remove()
+        if self._in_place is not None:
+            self._in_place.remove()
             return
         model: Any = self._model()
         call = getattr(model, "_compiled_call_impl", None)

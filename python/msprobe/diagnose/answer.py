@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from msprobe.diagnose.cause import Cause
 from msprobe.diagnose.settings import confirmed, is_same_setting
 from msprobe.files.left_out import left_out
+from msprobe.replay.rounded_operands import is_product
 from msprobe.result import Result
 
 if TYPE_CHECKING:
@@ -176,6 +178,8 @@ def _is_refuted(cause: Cause, dump: PartResult) -> bool:
         return False
     if not dump.steps or dump.steps[0] != 0:
         return False
+    if _OF_PRODUCTS.search(cause.name):
+        return dump.causes[0].step == 0 and not _may_be_a_product(dump.causes[0])
     seen = dump.causes[0].stage
     if cause.acts == "update" and seen in ("data", "initial weights", "operators"):
         return dump.causes[0].step == 0
@@ -190,6 +194,20 @@ def _is_setting(cause: Cause) -> bool:
     return cause.name.startswith(("module attribute ", "optimizer setting "))
 
 
+def _may_be_a_product(culprit: Cause) -> bool:
+    """Whether products whose operands are rounded otherwise may show there first. A module may hold some."""
+    kind = culprit.name.partition(" ")[0]
+    if kind not in ("operator", "gradient", "reduction"):
+        return False
+    call = _FUNCTION.match(culprit.record)
+    return call is None or is_product(call["name"])
+
+
+# What float32 operands of products are rounded to.
+_OF_PRODUCTS = re.compile(
+    r"^(settings|variables): .*(tf32|hf32|fp32_precision|matmul_precision)", re.IGNORECASE
+)
+_FUNCTION = re.compile(r"(?!Module\.|Cell\.)[^.]+\.(?P<name>.+)\.[0-9]+\.(forward|backward)")
 _RANDOM = ("seeds:", "random:")
 _OF_MODEL = "settings: model."
 

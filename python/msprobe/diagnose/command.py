@@ -169,6 +169,13 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
     )
 
 
+def _parts_of(run: RunFolder) -> str:
+    """In words; of a run that recorded nothing, why."""
+    if run.parts:
+        return ", ".join(run.parts)
+    return f"nothing: {'; '.join(run.notes)}" if run.notes else "nothing"
+
+
 def _hunt(reference: RunFolder, target: RunFolder) -> str:
     """What proves the answer by experiments."""
 
@@ -178,13 +185,6 @@ def _hunt(reference: RunFolder, target: RunFolder) -> str:
         return shlex.quote(shlex.join([*start, *run.program]))
 
     return f"msprobe hunt --reference {command(reference)} --target {command(target)}"
-
-
-def _parts_of(run: RunFolder) -> str:
-    """In words; of a run that recorded nothing, why."""
-    if run.parts:
-        return ", ".join(run.parts)
-    return f"nothing: {'; '.join(run.notes)}" if run.notes else "nothing"
 
 
 def _notes(a: RunFolder, b: RunFolder, parts: list[PartResult], offset: int) -> list[str]:

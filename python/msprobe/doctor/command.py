@@ -53,9 +53,15 @@ def main(arguments: list[str]) -> int:
         description="Says what is installed, what works and what is in the way; for bug reports, too.",
         epilog="exit code: 0 all works, 1 something does not, 2 an error",
     )
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        help="instead, measure tensors of this device (cuda, cuda:1) in every way and compare them with the"
+        " host; cpu: the processor stands in for a device",
+    )
     add_screen(parser, "print the findings as JSON", "print problems only")
     asked = parser.parse_args(arguments)
-    findings = examine()
+    findings = examine() if asked.device is None else list(_device(asked.device))
     if asked.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
@@ -135,6 +141,33 @@ def _devices(torch: Any) -> Iterator[Finding]:
         model = backend.get_device_name(0) if hasattr(backend, "get_device_name") and count else ""
         found.append(f"{count} x {name} {model}".strip())
     yield Finding("devices", "ok", ", ".join(found) or "CPU only")
+
+
+def _ways() -> Iterator[Finding]:
+    """How tensors of each kind of device are measured."""
+    from msprobe.native import UnsupportedError, import_torch, torch_adapter
+
+    try:
+        torch: Any = import_torch()
+        adapter = torch_adapter()
+    except UnsupportedError:
+        return
+    for name in ("cuda", "npu", "xpu", "mps"):
+        backend = getattr(torch, name, None)
+        if backend is not None and backend.is_available():
+            way = adapter.way_of_device(name)
+            level: Level = "ok" if way.startswith("kernel") or name != "cuda" else "note"
+            yield Finding(f"measuring on {name}", level, way)
+
+
+def _device(name: str) -> Iterator[Finding]:
+    from msprobe.doctor.device_check import check_device
+
+    answer = check_device(name)
+    *lines, last = answer.sentences()
+    for line in lines:
+        yield Finding("device", "note" if line not in answer.differences else "problem", line)
+    yield Finding("device", "problem" if answer.differences else "ok", last)
 
 
 def _packages() -> Iterator[Finding]:
@@ -217,6 +250,7 @@ _PARTS: dict[str, Callable[[], Iterator[Finding]]] = {
     "machine": _machine,
     "msprobe": _library,
     "torch": _torch,
+    "measuring": _ways,
     "packages": _packages,
     "conflicts": _conflicts,
     "folders": _folders,

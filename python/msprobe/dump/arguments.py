@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msprobe.native import InvalidArgument
+from msprobe.training import model_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,9 @@ def checked_range(token_range: object) -> tuple[int, int]:
 
 
 def named_modules(model: object) -> Iterator[tuple[str, nn.Module]]:
-    """The modules below the model, or below each model of a list, whose index then begins the path."""
+    """The modules below the model, by their names in records, or below each model of a list, whose index then
+    begins the path.
+    """
     import torch
     from torch import nn
 
@@ -53,14 +56,12 @@ def named_modules(model: object) -> Iterator[tuple[str, nn.Module]]:
     for prefix, root in models:
         if not isinstance(root, nn.Module):
             raise InvalidArgument(f"{expected}, found a {type(root).__name__} in the list")
-        for name, module in root.named_modules():
-            if name and not isinstance(module, torch.jit.ScriptModule) and not _is_fsdp_wrapper(module):
+        compiled = model_parts.compiled_around(root)
+        for name, module in model_parts.named_modules(root):
+            if name and not isinstance(module, torch.jit.ScriptModule):
                 # A lone surrogate has no UTF-8, which files are in.
-                yield (prefix + name).encode("utf-8", "backslashreplace").decode(), module
-
-
-def _is_fsdp_wrapper(module: nn.Module) -> bool:
-    return type(module).__name__ == "FullyShardedDataParallel"
+                path = (prefix + name).encode("utf-8", "backslashreplace").decode()
+                yield f"{path}.{type(module).__name__}", compiled.get(id(module), module)
 
 
 def unsavable(variable: object, name: object, save_backward: object) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, DumpConfig
@@ -17,9 +18,12 @@ from msprobe.dump.training_state import TrainingState
 from msprobe.hooks.calls import CallRange, around_every_batch
 from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
 from msprobe.native import Error, InvalidArgument, import_torch, log, torch_adapter
+from msprobe.training.model_parts import named_buffers, named_parameters
 from msprobe.training.wanted_steps import rank_in_group
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from torch import nn
 
     from msprobe.transport.spool import Spool
@@ -30,9 +34,21 @@ class DataDump:
 
     waits: step() returns when the files of the step are complete. Otherwise they become so while the next
         step runs, and close() waits for them.
+    entrances, averaged: as for TrainingState.
+    only_evidence: memory that says nothing about the program has no statistics: what is only written, or
+        undefined, or was only shown in another way.
     """
 
-    def __init__(self, config: Config, model: object = None, *, waits: bool = True) -> None:
+    def __init__(
+        self,
+        config: Config,
+        model: object = None,
+        *,
+        waits: bool = True,
+        entrances: Mapping[int, str] | None = None,
+        averaged: Callable[[], Mapping[str, nn.Module]] | None = None,
+        only_evidence: bool = False,
+    ) -> None:
         import_torch()
         assert isinstance(config.section, DumpConfig)
         self._config = config
@@ -40,6 +56,7 @@ class DataDump:
         self._model = model
         self._waits = waits
         self._watched: object = None
+        self._others: dict[str, nn.Module] = {}  # by their prefixes
         self._step = 0
         self._hooks: Hooks | None = None
         self._single: Hooks | None = None  # of module_dump
@@ -55,12 +72,14 @@ class DataDump:
         self._collecting = False
         self._ended = False
         self._first_bad = ("", "")  # records of the last step: with a NaN or an infinity, with a NaN
+        self._late_steps: list[int] = []  # whose devices have not said yet what was in their tensors
         self._online: Spool | None = None  # in place of files
         self._process = os.getpid()
         os.register_at_fork(after_in_child=self._forget)
         adapter = torch_adapter()
-        self._session = adapter.DumpSession(adapter.DumpOptions(config.native), stacks=self._section.stacks)
-        self._training_state = TrainingState(_diagnosis_kinds(self._section))
+        options = adapter.DumpOptions(config.native, only_evidence=only_evidence)
+        self._session = adapter.DumpSession(options, stacks=self._section.stacks)
+        self._training_state = TrainingState(_diagnosis_kinds(self._section), entrances, averaged)
         self._empty = EmptyDumps(config, self._section)
         if config.enable_dataloader:
             self._fetching = around_every_batch(self.step, lambda: self._start(None))
@@ -94,6 +113,7 @@ class DataDump:
         directory = self._directory()
         if not directory or not self._open(directory):
             return
+        self._session.note_known(self._held())
         self._training_state.begin_step(model, directory, watches=tokens is not None)
         if self._hooks is None:
             self._renew_hooks()
@@ -130,9 +150,20 @@ class DataDump:
         self._training_state.end_calls()
         self._session.begin_flush()
         report = self._session.report()
-        self._tell_first_bad(report["first_non_finite"], report["first_nan"])
+        if report["is_late"]:  # devices have not said yet what was in their tensors
+            if self._step not in self._late_steps:
+                self._late_steps.append(self._step)
+        else:
+            self._tell_first_bad(self._step, report["first_non_finite"], report["first_nan"])
 
-    def _tell_first_bad(self, bad: str, nan: str) -> None:
+    def _tell_late(self) -> None:
+        """Of earlier steps, whose files are made now."""
+        for report in self._session.finished_reports():
+            if self._late_steps:
+                step = self._late_steps.pop(0)
+                self._tell_first_bad(step, report["first_non_finite"], report["first_nan"])
+
+    def _tell_first_bad(self, step: int, bad: str, nan: str) -> None:
         """Once for steps in a row that begin with the same: a model may have infinities by design."""
         found, self._first_bad = self._first_bad, (bad, nan)
         if not bad or found == (bad, nan):
@@ -140,7 +171,7 @@ class DataDump:
         parts = [f"with a NaN is that of {nan}"] if nan else []
         if bad != nan:
             parts.append(f"with an infinity is that of {bad}")
-        log.warning("step %d: the first output %s", self._step, ", the first ".join(parts))
+        log.warning("step %d: the first output %s", step, ", the first ".join(parts))
 
     def _overflowed(self) -> bool:
         """Task overflow_check: whether as many records as wanted have been kept."""
@@ -185,6 +216,7 @@ class DataDump:
     def _close_step(self) -> None:
         waits = self._waits or self._empty.has_to_count() or self._online is not None
         self._session.close(wait=waits)
+        self._tell_late()
         self._count_records()
         self._training_state.end_step()
         if self._online is not None:
@@ -257,6 +289,7 @@ class DataDump:
             self._stop()
             self._training_state.end_step()
             self._session.end()
+            self._tell_late()
             self._count_records()
             self._empty.ended(self._session.report()["records"])
             if self._online is not None:
@@ -268,6 +301,7 @@ class DataDump:
         if os.getpid() == self._process:
             self._session.forget_modules()
             self._model = self._watched = self._hooks = None
+            self._others = {}
             self._compiled = []
 
     def _forget(self) -> None:
@@ -314,7 +348,8 @@ class DataDump:
 
     def _open(self, directory: str) -> bool:
         try:
-            self._session.open(directory)
+            # Collectives change memory without telling torch, so nothing is known from an earlier call.
+            self._session.open(directory, read_all=_processes() > 1)
         except Error as error:
             log.warning("step %d is not recorded: %s", self._step, error)
             return False
@@ -323,6 +358,16 @@ class DataDump:
 
     # ---- the model
 
+    def _held(self) -> list[Any]:
+        """Parameters and buffers of the models."""
+        roots = self._watched if isinstance(self._watched, (list, tuple)) else [self._watched]
+        return [
+            tensor
+            for root in (*roots, *self._others.values())
+            if root is not None
+            for _, tensor in (*named_parameters(root), *named_buffers(root))
+        ]
+
     def _watch(self, model: object) -> None:
         if self._watched is not None:
             if model is not None and model is not self._watched:
@@ -330,7 +375,7 @@ class DataDump:
             return
         modules = list(named_modules(model))
         for name, module in modules:
-            self._session.watch_module(module, f"Module.{name}.{type(module).__name__}")
+            self._session.watch_module(module, f"Module.{name}")
         self._place_parameters(model)
         self._watched = model
         self._compiled = compiled_modules(self._session, [module for _, module in modules])
@@ -347,13 +392,30 @@ class DataDump:
         except (AttributeError, TypeError, ValueError) as error:
             log.warning("where the parameters of FSDP lie is not recorded: %s", error)
 
-    def watch_also(self, model: nn.Module, prefix: str) -> None:
+    def watch_also(self, model: nn.Module, prefix: str) -> bool:
         """Records the modules of a further model from its next call on, with `prefix` in front of their
-        paths; the training state stays that of the first. Levels without modules: nothing.
+        paths. Levels without modules: nothing. False: it is recorded already.
         """
+        if any(model is known for known in self._others.values()):
+            return False
+        while prefix in self._others:
+            prefix += "_1"
+        self._others[prefix] = model
         if self._watched is not None:
             for name, module in named_modules(model):
-                self._session.watch_module(module, f"Module.{prefix}.{name}.{type(module).__name__}")
+                self._session.watch_module(module, f"Module.{prefix}.{name}")
+        self._training_state.add_model(prefix, model)
+        return True
+
+    def drop_step(self) -> None:
+        """Nothing stays of the step that has begun, which begins again with the next start()."""
+        if not self._collecting:
+            return
+        self._collecting = False
+        self._pause()
+        self._session.close(wait=True)
+        self._training_state.forget()
+        shutil.rmtree(self._directory(), ignore_errors=True)
 
 
 def _diagnosis_kinds(section: DumpConfig) -> list[str]:

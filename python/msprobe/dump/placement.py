@@ -12,6 +12,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from msprobe.training.fully_sharded import parameter_groups
+from msprobe.training.model_parts import modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +73,7 @@ def gathered_parameters(model: nn.Module) -> Iterator[tuple[nn.Module, dict[str,
     tensor parallelism, its shard.
     """
     found: dict[nn.Module, dict[str, Placement]] = {}
-    for module in model.modules():
+    for module in modules(model):
         for group in parameter_groups(module):
             names = group.mesh_info.mesh.mesh_dim_names
             for parameter in group.fsdp_params:

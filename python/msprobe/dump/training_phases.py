@@ -40,6 +40,11 @@ class GradientWatch:
         for section in ("backward", "clipping", "gradients_at_optimizer"):
             report.open_list(section)
 
+    def add(self, parameters: Named) -> None:
+        """Those of a further model."""
+        self._parameters = [*self._parameters, *parameters]
+        self._names.update((id(parameter), name) for name, parameter in parameters)
+
     def exchanges(self) -> list[Exchange]:
         return [
             *watch_backward(lambda *_: self._add_backward()),
@@ -145,6 +150,10 @@ class OptimizerWatch:
         self._count = 0
         for section in ("optimizer", "scaler"):
             report.open_list(section)
+
+    def add(self, parameters: Named) -> None:
+        """Those of a further model."""
+        self._names.update((id(parameter), name) for name, parameter in parameters)
 
     def exchanges(self) -> list[Exchange]:
         updates = OptimizerUpdates(lambda optimizer, *_: self._before(optimizer), self._after, self._missed)

@@ -16,16 +16,16 @@ from msprobe.dump.surroundings import ModuleSettings
 from msprobe.dump.training_phases import GradientWatch, OptimizerWatch
 from msprobe.dump.training_state_file import FILE, LINE, TrainingStateFile
 from msprobe.hooks.functions import Hooks
-from msprobe.hooks.modules import uncompiled
 from msprobe.native import import_torch, log
 from msprobe.training.json_text import Json, json_text
 from msprobe.training.measurement import entries, members
+from msprobe.training.model_parts import named_buffers, named_modules, named_parameters, parameters
 from msprobe.training.phases import ModelCalls
 from msprobe.training.torch_state import random_states, switches
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Literal
 
     from torch import nn
@@ -45,11 +45,22 @@ class TrainingState:
     inside of `with state.aside():`.
     """
 
-    def __init__(self, kinds: Sequence[str]) -> None:
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        entrances: Mapping[int, str] | None = None,
+        averaged: Callable[[], Mapping[str, nn.Module]] | None = None,
+    ) -> None:
+        """entrances: paths of parts of the model that are called in its place, by id; more may come.
+        averaged: gives the modules that hold averages of its weights, by their names.
+        """
+        self._averaged = averaged
         self._kinds = tuple(kinds)
+        self._entrances: Mapping[int, str] = {} if entrances is None else entrances
         self._step: _Step | None = None
         self._warned = False
         self._settings = ModuleSettings()
+        self._others: dict[str, nn.Module] = {}
         if self._kinds:
             import_torch()
 
@@ -69,7 +80,10 @@ class TrainingState:
                 self._step.takes_calls = True
                 return
             self.end_step()
-        self._step = _Step(self._kinds, model, TrainingStateFile(path, self._kinds), self._settings)
+        report = TrainingStateFile(path, self._kinds)
+        self._step = _Step(self._kinds, model, self._others, report, self._settings, self._entrances)
+        if self._averaged is not None and "parameters" in self._kinds:
+            self._step.measure_averaged(self._averaged)
         self._step.install_permanent()
         if watches:
             self.watch()
@@ -78,6 +92,12 @@ class TrainingState:
         """Installs the hooks of the step that has begun, unless they are."""
         if self._step is not None:
             self._step.put_back()
+
+    def add_model(self, name: str, model: nn.Module) -> None:
+        """A further model, whose parts have `name` in front of their names, from now on."""
+        self._others[name] = model
+        if self._step is not None:
+            self._step.add_model(name, model)
 
     def end_calls(self) -> None:
         """Calls of the model are none of this step any more, unless it begins again."""
@@ -125,7 +145,13 @@ class _Step:
     """One recorded step."""
 
     def __init__(
-        self, kinds: tuple[str, ...], model: object, report: TrainingStateFile, settings: ModuleSettings
+        self,
+        kinds: tuple[str, ...],
+        model: object,
+        others: dict[str, nn.Module],
+        report: TrainingStateFile,
+        settings: ModuleSettings,
+        entrances: Mapping[int, str],
     ) -> None:
         self.report = report
         self._settings = settings
@@ -136,13 +162,15 @@ class _Step:
         self._called = False
         with report.noting("model"):
             self._models = self._models_of(model)
-        parameters = self._named("named_parameters")
+        self._models += [(f"{name}.", other) for name, other in others.items()]
+        self._paths = {**entrances, **self._roots}  # of what is called
+        parameters = self._named(named_parameters)
         self._measure_before(parameters)
         exchanges: list[Exchange] = []
         self._watches: list[GradientWatch | OptimizerWatch] = []
         self._permanent = Hooks([])
         if {"inputs", "determinism"}.intersection(kinds) and self._models:
-            exchanges.append(ModelCalls(self._roots, self._before_call))
+            exchanges.append(ModelCalls(self._paths, self._before_call))
         if "gradients" in kinds and self._models:
             gradients = GradientWatch(parameters, report)
             self._watches.append(gradients)
@@ -181,6 +209,15 @@ class _Step:
         self.take_aside()
         self._permanent.remove()
 
+    def add_model(self, name: str, model: nn.Module) -> None:
+        """Measures it now: it was not known when the step began."""
+        known, self._models = self._models, [(f"{name}.", model)]
+        parameters = self._named(named_parameters)
+        self._measure_models(parameters)
+        for watch in self._watches:
+            watch.add(parameters)
+        self._models = [*known, *self._models]
+
     # ---- before and after
 
     def _measure_before(self, parameters: list[tuple[str, nn.Parameter]]) -> None:
@@ -191,19 +228,29 @@ class _Step:
             self._measure_switches("start")
         if "inputs" in self._kinds:
             report.open_list("inputs")
+        self._measure_models(parameters)
+
+    def _measure_models(self, parameters: list[tuple[str, nn.Parameter]]) -> None:
         if "modules" in self._kinds:
-            report.open_map("modules")
+            self.report.open_map("modules")
             self._measure_modules()
         if "parameters" in self._kinds:
-            report.open_map("parameters")
-            report.open_map("buffers")
+            self.report.open_map("parameters")
+            self.report.open_map("buffers")
             self._measure_all("parameters", parameters, "parameter")
-            self._measure_all("buffers", self._named("named_buffers"), "value")
+            self._measure_all("buffers", self._named(named_buffers), "value")
+
+    def measure_averaged(self, find: Callable[[], Mapping[str, nn.Module]]) -> None:
+        """As buffers: the training keeps them beside the parameters, and no gradient changes them."""
+        with self.report.noting("averaged weights"):
+            for name, module in find().items():
+                named = [(f"{name}.{path}", one) for path, one in named_parameters(module)]
+                self._measure_all("buffers", named, "value")
 
     def _measure_modules(self) -> None:
         found = []
         with self.report.noting("modules"):
-            for path, module in self._named("named_modules"):
+            for path, module in self._named(named_modules):
                 try:  # not noting() for each: there are thousands
                     found.append(f"{json_text(path)}: {self._settings.text(path, module, self.report)}")
                 except Exception as error:
@@ -236,7 +283,9 @@ class _Step:
 
     def _measure_switches(self, moment: str) -> None:
         with self.report.noting(f"switches of torch at {moment}"):
-            self.report.set("determinism", moment, Json(json.dumps(switches())))
+            parameter = next((one for _, model in self._models for one in parameters(model)), None)
+            device = {} if parameter is None else {"device": parameter.device.type}
+            self.report.set("determinism", moment, Json(json.dumps({**device, **switches()})))
 
     # ---- the model
 
@@ -258,13 +307,11 @@ class _Step:
             )
         return []
 
-    def _named(self, method: str) -> list[tuple[str, Any]]:
+    def _named(self, parts_of: Callable[[Any], Iterator[tuple[str, Any]]]) -> list[tuple[str, Any]]:
         found: list[tuple[str, Any]] = []
         for prefix, model in self._models:
-            with self.report.noting(f"{method}() of the model"):
-                found += [
-                    ((prefix + name).rstrip("."), item) for name, item in getattr(uncompiled(model), method)()
-                ]
+            with self.report.noting(f"{parts_of.__name__} of the model"):
+                found += [((prefix + name).rstrip("."), item) for name, item in parts_of(model)]
         return found
 
     def _before_call(self, model: Any, args: Any, kwargs: Any) -> None:
@@ -274,7 +321,7 @@ class _Step:
             self._measure_switches("forward")
         self._called = True
         if "inputs" in self._kinds:
-            record: dict[str, Any] = {"model": self._roots[id(model)], "tensors": {}}
+            record: dict[str, Any] = {"model": self._paths[id(model)], "tensors": {}}
             with self.report.noting("inputs"):
                 for part, values in (("args", args), ("kwargs", kwargs)):
                     record["tensors"].update(entries(part, values))

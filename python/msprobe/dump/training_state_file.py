@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.credentials import concealed_in
-from msprobe.native import Error
+from msprobe.native import Error, torch_adapter
 from msprobe.terminal.printable import printable
 from msprobe.training.json_text import Json, json_text
 
@@ -113,11 +113,9 @@ class _Noting:
     __slots__ = ("_doing", "_guard", "_report")
 
     def __init__(self, report: TrainingStateFile, doing: str) -> None:
-        import torch
-
         self._report = report
         self._doing = doing
-        self._guard: Any = torch._C.DisableTorchFunction()
+        self._guard = torch_adapter().NoModes()
 
     def __enter__(self) -> None:
         self._guard.__enter__()

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from msprobe.config import Config, GradProbeConfig, did_you_mean
 from msprobe.files.atomic_file import write_text
 from msprobe.native import InvalidArgument, log, torch_adapter
+from msprobe.training.model_parts import named_parameters
 from msprobe.training.optimizer import OptimizerUpdates
+from msprobe.training.partitioned_gradients import gradient_of_part, part_in_words
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -54,7 +56,7 @@ class Probe:
 
     def monitor(self, model: object) -> None:
         """Starts to record `model`. Raises InvalidArgument, IoError, UnsupportedError."""
-        parameters: _Parameters = list(_module(model).named_parameters())
+        parameters: _Parameters = list(named_parameters(_module(model)))
         if self._watch is not None and self._watch.is_of(parameters):
             return
         rank, distributed = _rank()
@@ -107,6 +109,7 @@ class Probe:
             level=section.grad_level,
             bounds=[(float(bound), str(bound)) for bound in section.bounds],
             steps=self._config.steps,
+            elsewhere=gradient_of_part,
         )
         _write_notes(directory / NOTES, wanted)
         # A model that is monitored inside of a step has that step recorded, too: it computes the gradients.
@@ -169,10 +172,10 @@ def _write_notes(path: Path, parameters: _Parameters) -> None:
     """Says beside the record which gradients are only this rank's part. Without such parameters there is no
     file.
     """
-    shards = {name: _placement(parameter) for name, parameter in parameters if _is_distributed(parameter)}
+    shards = {name: text for name, parameter in parameters if (text := _placement(parameter))}
     if shards:
         write_text(path, json.dumps({"local_shards": shards}, indent=1) + "\n")
-        log.info("%d parameters are DTensors: this rank records its local shards, see %s", len(shards), path)
+        log.info("%d parameters are sharded: this rank records its local shards, see %s", len(shards), path)
     else:
         path.unlink(missing_ok=True)
 
@@ -183,6 +186,8 @@ def _is_distributed(parameter: Tensor) -> bool:
 
 
 def _placement(parameter: Any) -> str:
+    if not _is_distributed(parameter):
+        return part_in_words(parameter)
     placements = ", ".join(map(repr, parameter.placements))
     local = list(parameter.to_local().shape)
     return f"{placements} on mesh {list(parameter.device_mesh.shape)}: {local} of {list(parameter.shape)}"

@@ -16,6 +16,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from msprobe.hooks.compiled_regions import OffInRegions
+from msprobe.native import torch_adapter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,28 +188,61 @@ class OperatorExchange(OffInRegions):
 
 
 class ModeExchange(OffInRegions):
-    """A mode of torch, which `push` puts on the stack of this thread. Others may be pushed on top of it and
-    stay.
+    """A mode of ours, which `push` puts on the stack of modes of this thread, below all others.
+
+    torch keeps its default device there, too, and looks for it at the very bottom: it does not find us there.
     """
+
+    _installed: ClassVar[set[ModeExchange]] = set()
+    _default_device: ClassVar[list[CodeExchange]] = []
 
     def __init__(self, mode: Any, push: Callable[[Any], None]) -> None:
         self._mode = mode
         self._push = push
 
+    def install(self) -> None:
+        if not self._installed:
+            for exchange in self._default_devices():
+                exchange.install()
+        self._installed.add(self)
+        super().install()
+
+    def remove(self) -> None:
+        super().remove()
+        if self in self._installed:
+            self._installed.remove(self)
+            if not self._installed:
+                for exchange in self._default_devices():
+                    exchange.remove()
+
     def put(self) -> None:
         self._push(self._mode)
 
     def take(self) -> None:
-        import torch
+        torch_adapter().remove_mode(self._mode)
 
-        above = []
-        while torch._C._len_torch_function_stack() > 0:
-            mode = torch._C._pop_torch_function_stack()
-            if mode is self._mode:
-                break
-            above.append(mode)
-        for mode in reversed(above):
-            torch._C._push_on_torch_function_stack(mode)
+    @classmethod
+    def _default_devices(cls) -> list[CodeExchange]:
+        if not cls._default_device:
+            from torch.utils._device import DeviceContext
+
+            cls._default_device += [
+                CodeExchange(function, without_modes)
+                for function in (vars(DeviceContext).get("__enter__"), vars(DeviceContext).get("__exit__"))
+                if isinstance(function, types.FunctionType)
+            ]
+        return cls._default_device
+
+
+def without_modes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, called as if none of our modes were there."""
+    without_mode = torch_adapter().call_without_mode
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return without_mode(functools.partial(original, *args, **kwargs))
+
+    return call
 
 
 class HiddenFromQuestions:

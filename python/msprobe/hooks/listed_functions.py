@@ -17,11 +17,12 @@ from msprobe.hooks.functions import (
     HiddenFromQuestions,
     ModeExchange,
     OperatorExchange,
+    without_modes,
 )
 from msprobe.native import torch_adapter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 # Operators whose call reaches a mode under their own name; others arrive as the method of the same effect.
 _TOLD_BY_NAME = frozenset(
@@ -48,7 +49,7 @@ class FunctionObserver(Protocol):
 def function_exchanges(observer: FunctionObserver) -> list[Exchange]:
     """One exchange for each listed function that a mode does not see well enough, and the mode."""
     exchanges = list(_listed(observer))
-    exchanges += [CodeExchange(copy, _without_mode) for copy in _copies_of_shards()]
+    exchanges += [CodeExchange(copy, without_modes) for copy in _copies_of_shards()]
     exchanges.append(HiddenFromQuestions(torch_adapter().call_without_mode))
     exchanges.append(ModeExchange(observer.function_mode(), observer.push_mode))
     return exchanges
@@ -70,16 +71,6 @@ def _copies_of_shards() -> list[types.FunctionType]:
         for name in names
     ]
     return [function for function in found if isinstance(function, types.FunctionType)]
-
-
-def _without_mode(original: Callable[..., Any]) -> Callable[..., Any]:
-    without_mode = torch_adapter().call_without_mode
-
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return without_mode(functools.partial(original, *args, **kwargs))
-
-    return call
 
 
 def _listed(observer: FunctionObserver) -> Iterator[Exchange]:

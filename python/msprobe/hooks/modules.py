@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from msprobe.hooks.functions import Removable
 
 
-def uncompiled(model: Any) -> Any:
-    """What torch.compile() was given, where `model` is what it returned: the names inside are the same then
-    as without.
-    """
-    from torch import nn
-
-    inner = getattr(model, "_orig_mod", None)
-    return inner if isinstance(inner, nn.Module) else model
-
-
 class ModuleHooks(OffInRegions):
     """Torch's global hooks. Hooks on single modules would be seen by code that looks for them, as
     nn.TransformerEncoderLayer does to choose a fast path.

@@ -18,6 +18,7 @@ from msprobe.monitoring.layers import PlainNames
 from msprobe.monitoring.parameter_rows import is_wanted
 from msprobe.monitoring.quantities import quantity
 from msprobe.native import torch_adapter
+from msprobe.training.model_parts import compiled_around, named_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -111,14 +112,16 @@ class ModuleRows:
         routers = dict(_routers(model)) if "experts" in settings.quantities else {}
         compiled = []
         names = PlainNames(model)
-        for name, module in model.named_modules():
+        outside = compiled_around(model)
+        for name, inner in named_modules(model):
+            module = outside.get(id(inner), inner)
             full = prefix + names.of(name)
             is_compiled = getattr(module, "_compiled_call_impl", None) is not None
             # A container has the outputs of its last module, which is not seen inside of what is compiled.
             is_seen = is_compiled or type(module).__name__ not in _CONTAINERS
             wanted = is_seen and is_wanted(full, settings.targets)
-            if type(module).__name__ in _WRAPPERS or name.rpartition(".")[2] == "_orig_mod":
-                continue  # of what torch.compile() returned the outside is called, under the same name
+            if type(module).__name__ in _WRAPPERS:
+                continue
             self.count += 1
             self._watch.watch(module, 0, full, measured and wanted, quantity("activation").number)
             if is_compiled:
@@ -174,7 +177,7 @@ def _routers(model: Any) -> Iterator[tuple[int, tuple[int, int]]]:
 
     A module called router or gate beside one called experts.
     """
-    for _, parent in model.named_modules():
+    for _, parent in named_modules(model):
         children = dict(parent.named_children())
         experts = next((child for name, child in children.items() if name.endswith("experts")), None)
         for name, child in children.items():

@@ -14,7 +14,7 @@ from msprobe.files.credentials import concealed_tree
 from msprobe.monitoring.alarms import FILE as ALARMS
 from msprobe.monitoring.alarms import Alarms, rules_of
 from msprobe.monitoring.communication import CommunicationRows
-from msprobe.monitoring.layers import PlainNames, unwrapped
+from msprobe.monitoring.layers import PlainNames
 from msprobe.monitoring.module_rows import ModuleRows
 from msprobe.monitoring.parameter_rows import ParameterRows, is_wanted, parameters_of, spectra
 from msprobe.monitoring.quantities import check_metrics, quantity
@@ -24,6 +24,7 @@ from msprobe.monitoring.training_numbers import TrainingNumbers
 from msprobe.monitoring.whole_tensors import WholeTensors, peers_of, share_parameters
 from msprobe.native import __version__, core, log, torch_adapter
 from msprobe.terminal.close_names import close_to
+from msprobe.training.model_parts import chain, named_modules, named_parameters, parts_of, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -384,7 +385,7 @@ class Monitor:
         names: list[str] = []
         for prefix, model in named:
             plain = PlainNames(model)
-            for parts in (model.named_parameters(), model.named_modules()):
+            for parts in (named_parameters(model), named_modules(model)):
                 names += [prefix + plain.of(name) for name, _ in parts]
         for pattern in self.settings.targets:
             if not any(is_wanted(name, [pattern]) for name in names):
@@ -395,25 +396,18 @@ class Monitor:
                 )
 
 
-def first_step(optimizers: Sequence[Any]) -> int:
-    """How many steps the state of the optimizers tells of: a training that goes on from a checkpoint."""
-    best = 0
-    for optimizer in optimizers:
-        for state in list(getattr(optimizer, "state", {}).values())[:1]:
-            step = state.get("step", 0) if isinstance(state, dict) else 0
-            try:
-                best = max(best, int(step))
-            except (TypeError, ValueError, RuntimeError):
-                continue
-    return best
-
-
 def _named(models: Sequence[Any]) -> list[tuple[str, Any]]:
     """Each model with the beginning of its names."""
-    inner = [unwrapped(model) for model in models]
-    if len(inner) == 1:
-        return [("", inner[0])]
-    return [(f"{index}.", model) for index, model in enumerate(inner)]
+    roots = [_root(model) for model in models]
+    if len(roots) == 1:
+        return [("", roots[0])]
+    return [(f"{index}.", model) for index, model in enumerate(roots)]
+
+
+def _root(model: Any) -> Any:
+    """Without wrappers, but for that of torch.compile(): the outside of what is compiled is called."""
+    *around, inner = chain(model)
+    return around[-1] if around and parts_of(around[-1]).get("_orig_mod") is inner else inner
 
 
 def _is_matrix(tensor: Any, name: str, patterns: Sequence[str]) -> bool:

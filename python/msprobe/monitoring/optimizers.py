@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msprobe.training.partitioned_gradients import without_padding
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -289,21 +291,3 @@ def shard_of(parameter: Any) -> Any:
     if padding and parameter.dim() == 1 and parameter.numel() > padding:
         return parameter[: parameter.numel() - padding]
     return None
-
-
-def without_padding(parameter: Any, shard: Any) -> Any:
-    """ZeRO 3 splits a parameter into equal shards: behind its end they are filled up."""
-    whole = getattr(parameter, "ds_numel", None)
-    if shard is None or whole is None:
-        return shard
-    begin = _rank_in(getattr(parameter, "ds_process_group", None)) * shard.numel()
-    real = max(0, min(int(whole) - begin, shard.numel()))
-    return shard.reshape(-1)[:real]
-
-
-def _rank_in(group: Any) -> int:
-    from torch import distributed
-
-    if not distributed.is_available() or not distributed.is_initialized():
-        return 0
-    return int(distributed.get_rank(group))

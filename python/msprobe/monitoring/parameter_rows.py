@@ -12,6 +12,7 @@ from msprobe.monitoring.layers import PlainNames
 from msprobe.monitoring.optimizers import gradient_scale, shard_of, view_of
 from msprobe.monitoring.quantities import chosen_metrics, quantity
 from msprobe.native import torch_adapter
+from msprobe.training.model_parts import named_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +44,7 @@ def parameters_of(models: Sequence[tuple[str, Any]], patterns: Sequence[str]) ->
     seen: set[int] = set()
     for prefix, model in models:
         names = PlainNames(model)
-        for name, tensor in model.named_parameters():
+        for name, tensor in named_parameters(model):
             if not tensor.requires_grad or id(tensor) in seen:
                 continue
             full = prefix + names.of(name)
@@ -214,6 +215,8 @@ def _keep(parameters: Sequence[WatchedParameter], place: str, tensors: Sequence[
     """Copies, into memory that the next step uses again."""
     import torch
 
+    copies: list[Any] = []
+    originals: list[Any] = []
     with torch.no_grad():
         for one, tensor in zip(parameters, tensors):
             local = local_part(tensor)
@@ -229,7 +232,10 @@ def _keep(parameters: Sequence[WatchedParameter], place: str, tensors: Sequence[
             ):
                 setattr(one, place, local.detach().clone())
             else:
-                kept.copy_(local)
+                copies.append(kept)
+                originals.append(local)
+        if copies:
+            torch._foreach_copy_(copies, originals)  # of a device in one launch
 
 
 def local_part(tensor: Any) -> Any:

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING, Any
 
-from msprobe.training.optimizer import OptimizerUpdates
+from msprobe.training.model_parts import parameters
+from msprobe.training.optimizer import OptimizerUpdates, has_any, innermost, optimizers_of
 from msprobe.training.optimizer_step import OptimizerStep
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class OptimizerSteps:
         self._models = list(models)
         self._watches: list[OptimizerStep] = []
         self._finding: OptimizerUpdates | None = None
-        self._optimizers = list(optimizers)
+        self._optimizers = list({id(one): one for one in map(innermost, optimizers)}.values())
         self._leading: Any = None
 
     def install(self) -> None:
@@ -73,9 +73,10 @@ class OptimizerSteps:
         """The first step of one. Its method is watched from the next step on; this one is led along by
         torch's hooks.
         """
-        if self._optimizers or not _is_of(optimizer, _ids(self._models)):
+        held = {id(parameter) for model in self._models for parameter in parameters(model)}
+        if self._optimizers or not has_any(optimizer, held):
             return
-        self._optimizers = find_optimizers(self._models) or [optimizer]
+        self._optimizers = optimizers_of(self._models) or [optimizer]
         self._watch()
         self._leading = optimizer
         self._before(optimizer)
@@ -84,20 +85,3 @@ class OptimizerSteps:
         if optimizer is self._leading:
             self._leading = None
             self._after(optimizer)
-
-
-def find_optimizers(models: Sequence[Any]) -> list[Any]:
-    """Those of the process that have parameters of the models."""
-    from torch.optim import Optimizer
-
-    ids = _ids(models)
-    return [one for one in gc.get_objects() if issubclass(type(one), Optimizer) and _is_of(one, ids)]
-
-
-def _ids(models: Sequence[Any]) -> set[int]:
-    return {id(parameter) for model in models for parameter in model.parameters()}
-
-
-def _is_of(optimizer: Any, parameters: set[int]) -> bool:
-    groups = getattr(optimizer, "param_groups", ())
-    return any(id(parameter) in parameters for group in groups for parameter in group["params"])

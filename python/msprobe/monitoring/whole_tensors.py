@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.monitoring.quantities import quantities
 from msprobe.native import Error, log, torch_adapter
 from msprobe.training.fully_sharded import parameter_groups
+from msprobe.training.model_parts import modules, parameters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -210,12 +211,12 @@ def peers_of(models: Sequence[Any]) -> tuple[int, ...]:
     rank = _rank()
     same_parameters = {rank}
     for model in models:
-        for module in model.modules():
+        for module in modules(model):
             for group in parameter_groups(module):
                 same_parameters.update(group.mesh_info.mesh.mesh.flatten().tolist())
     peers = {rank}
     for model in models:
-        for parameter in model.parameters():
+        for parameter in parameters(model):
             if getattr(parameter, "placements", None) is not None:
                 peers.update(_along_split(parameter, same_parameters, rank))
     return tuple(sorted(peers))
@@ -284,7 +285,7 @@ def piece_of(tensor: Any, models: Sequence[Any] = ()) -> tuple[Any, ...]:
     if getattr(tensor, "allreduce", True) is False:
         return ("expert parallel", _rank_in_megatron("expert_model_parallel"), tensor.numel())
     for model in models:
-        for module in model.modules():
+        for module in modules(model):
             if type(module).__name__ == "FullyShardedDataParallel" and _is_sharded(module):
                 return ("flat shard", _rank_in(module.process_group), tensor.numel())
     return ("whole", tensor.numel())

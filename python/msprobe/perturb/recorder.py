@@ -18,6 +18,8 @@ from msprobe.perturb.outputs import write_outputs
 from msprobe.perturb.propagation import Propagation
 from msprobe.perturb.result import PerturbResult
 from msprobe.terminal.progress import Progress
+from msprobe.training.graph_capture import captures_graph
+from msprobe.training.model_parts import modules, named_modules
 from msprobe.training.phases import CallWatch, watch_backward, watch_scaler
 
 if TYPE_CHECKING:
@@ -90,6 +92,21 @@ class Perturbation:
             self._hooks.install()
             self._session.set_active(True)
 
+    def called_beside(self, name: str, module: Any) -> None:
+        pass
+
+    def drop_step(self, step: int) -> None:
+        if self._open is not None:
+            self._open = None
+            self._stop_seeing()
+            if self._propagation is not None:
+                self._propagation.end_step()
+            self._probe.end_step()
+
+    def discard(self) -> None:
+        self.drop_step(-1)
+        self._remove()
+
     def end_step(self, step: int) -> None:
         if self._open is not None:
             self._collect(self._open)
@@ -97,13 +114,7 @@ class Perturbation:
     def close(self) -> None:
         if self._open is not None:
             self._collect(self._open)
-        for watch in reversed(self._watches):
-            watch.remove()
-        self._watches = []
-        if self._pre_step is not None:
-            self._pre_step.remove()
-            self._pre_step = None
-        self._session.end()
+        self._remove()
         if self._propagation is not None:
             self.result.modules = self._propagation.sensitivities()
             self.result.expected_loss = self._propagation.expected
@@ -114,6 +125,15 @@ class Perturbation:
         self.files = write_outputs(self.result, junit=self._junit)
 
     # ---- a step
+
+    def _remove(self) -> None:
+        for watch in reversed(self._watches):
+            watch.remove()
+        self._watches = []
+        if self._pre_step is not None:
+            self._pre_step.remove()
+            self._pre_step = None
+        self._session.end()
 
     def _install(self) -> None:
         from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -142,7 +162,9 @@ class Perturbation:
 
     def _before_optimizer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """What an optimizer computes is none of the model's."""
-        if self._open is None or any(map(callable, (*args, *kwargs.values()))):
+        if self._open is None or captures_graph():
+            return
+        if any(map(callable, (*args, *kwargs.values()))):
             return  # a closure, which calls the model
         try:
             self._stop_seeing()
@@ -183,10 +205,10 @@ class Perturbation:
     def _name_modules(self) -> None:
         """A module is seen at its `forward`, an attribute of the instance for the time of the step."""
         for model in self._models:
-            if any(map(_is_compiled, model.modules())):
+            if any(map(_is_compiled, modules(model))):
                 self._note("the model is compiled: calls inside of it are not seen")
                 continue
-            for path, module in model.named_modules():
+            for path, module in named_modules(model):
                 before = vars(module).get("forward")
                 if before is not None and not (module is model and self._propagation is not None):
                     continue  # somebody else's

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory
 from msprobe.files.regular_file import open_to_write
+from msprobe.native import torch_adapter
+from msprobe.training.measurement import has_numbers
 from msprobe.training.phases import watch_backward
 
 if TYPE_CHECKING:
@@ -44,6 +46,9 @@ class LossRecorder:
         self._write_before()
         self._before, self._now = (step, self._now), []
         self.steps += 1
+
+    def drop_step(self) -> None:
+        self._now = []
 
     def close(self) -> None:
         for watch in reversed(self._watches):
@@ -77,7 +82,10 @@ def _scalars(tensors: Any) -> list[Any]:
     """Copies of those with one element."""
     import torch
 
-    disabled: Any = torch._C.DisableTorchFunction  # dumps and other modes do not see this
-    with disabled(), torch.no_grad():
+    with torch_adapter().NoModes(), torch.no_grad():
         several = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
-        return [one.detach().clone() for one in several if one.numel() == 1 and not one.is_complex()]
+        return [
+            one.detach().clone()
+            for one in several
+            if one.numel() == 1 and not one.is_complex() and has_numbers(one)
+        ]

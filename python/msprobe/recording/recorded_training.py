@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msprobe.hooks.compiled_regions import RegionWatch, untraced
-from msprobe.native import log
+from msprobe.native import log, torch_adapter
+from msprobe.recording.called_models import TrainedModels, name_in_program
+from msprobe.training.graph_capture import captures_graph
+from msprobe.training.measurement import has_numbers
+from msprobe.training.model_parts import is_training, modules, parameters, parts_of
+from msprobe.training.phases import watch_gradients
 from msprobe.training.steps import FinishedSteps, OutermostCalls
 from msprobe.training.steps_taken import steps_taken
 
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from msprobe.hooks.functions import Removable
+    from msprobe.training.phases import CallWatch
 
 
 class Recorder(Protocol):
@@ -32,8 +38,21 @@ class Recorder(Protocol):
         first optimizer step has ended.
         """
 
+    def called_beside(self, name: str, module: Any) -> None:
+        """Told before the first call of a module that is no model but takes part in a step: one that is
+        frozen.
+        """
+
     def begin_step(self, step: int) -> None:
         """Before the first call of a model in a step."""
+
+    def drop_step(self, step: int) -> None:
+        """What came since begin_step() was no step: nothing of it stays, and begin_step() follows. Of the
+        first step there is discard().
+        """
+
+    def discard(self) -> None:
+        """The same of the first step: there is nothing else yet, and others take the place of this."""
 
     def end_step(self, step: int) -> None:
         """When the optimizer has stepped."""
@@ -58,33 +77,36 @@ class Seen:
 class RecordedTraining:
     """One training that is recorded, from install() to close().
 
-    A model is a module with parameters to be trained that is called, with gradients enabled and in training
-    mode as a whole or in part, from outside of all other modules, before the first optimizer step has ended.
-    Where it is only a wrapper, as DistributedDataParallel is, the model is what it holds: names are the same
-    then on one process and on many.
-    A step ends with an optimizer step behind which a model is called again: two optimizers that step together
-    end one step.
+    A step begins with a call of a model, with gradients enabled and in training mode as a whole or in part,
+    whose result is still there when the backward pass comes, and ends with an optimizer step behind which a
+    model is called again: two optimizers that step together end one step. So calls to find out a shape, on
+    the meta device or without gradients are none, and what was begun with one is dropped (`drop_step`).
+    Which modules are models: TrainedModels; they are found before the first optimizer step has ended.
 
     models: those to record, where the user names them; else they are found.
     recorders: made by `make_recorders` at the first call of a model, when all that was set up before is done:
         torch.distributed is initialised by then. They are asked in this order, and closed in the reverse one.
     """
 
-    def __init__(self, make_recorders: Callable[[], list[Recorder]], models: list[Any] | None = None) -> None:
-        self.seen = Seen(models=[_chain(model)[-1] for model in models or ()])
-        self._named = models is not None
+    def __init__(
+        self,
+        make_recorders: Callable[[], list[Recorder]],
+        models: list[Any] | None = None,
+    ) -> None:
+        self.models = TrainedModels(models)
+        self.seen = Seen(models=self.models.found)
         self._make_recorders = make_recorders
         self._recorders: list[Recorder] | None = None
-        self._calls = OutermostCalls(self._outermost_call)
+        self._calls = OutermostCalls(self._outermost_call, self._call_returned)
         self._regions = RegionWatch(self._region_begins)
         self._steps = FinishedSteps(self._step_finished, self._step_with_closure)
+        self._backward: list[CallWatch] = []
         self._posted: Removable | None = None
-        # A call of one of these begins a step: models, and what they are wrapped in.
-        self._ids = {id(module) for model in models or () for module in _chain(model)}
-        self._parts: set[int] = set()  # of models
-        self._no_models: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._beside: dict[int, Any] = {}  # weak references to modules that are called beside the models
         self._takes_evaluation = False
+        self._passed_over = False  # a model in evaluation mode, since a step ended
         self._is_open = False  # between the first call of a model and the optimizer step
+        self._results: list[Any] | None = []  # of the calls of the open step; None: a backward has been
         self._stepped = False
         self._closure_of: int | None = None  # id of the optimizer that steps with a closure
         self._trained_by_closure: set[int] = set()  # those whose closures begin steps
@@ -94,11 +116,15 @@ class RecordedTraining:
     def install(self) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
+        torch_adapter()  # whether there is one
         self._calls.install()
         self._regions.install()
         self._steps.install()
+        self._backward = watch_gradients(lambda *_: self._backward_ended())
+        for watch in self._backward:
+            watch.install()
         self._posted = register_optimizer_step_post_hook(
-            untraced(lambda optimizer, *_: self._stepping(optimizer))
+            untraced(lambda optimizer, *_: None if captures_graph() else self._stepping(optimizer))
         )
         os.register_at_fork(after_in_child=self._forget)
 
@@ -111,29 +137,57 @@ class RecordedTraining:
             self.seen.steps += 1
         for recorder in reversed(self._recorders or []):
             self._guarded(recorder, "the end", recorder.close)
-        for hook in (self._posted, self._steps, self._regions, self._calls):
+        for hook in (self._posted, *self._backward, self._steps, self._regions, self._calls):
             if hook is not None:
                 hook.remove()
         self._recorders = None
 
     def forget_models(self) -> None:
         """After close(): they are not kept alive, although the process knows this object to its end."""
+        self.models.forget()
         self.seen.models = []
 
     # ---- what the hooks call
 
-    def _outermost_call(self, module: Any) -> None:
+    def _outermost_call(self, module: Any) -> bool:
+        """Whether its result is to be looked at."""
         if self._closed:
-            return
+            return False
         try:
-            if self._stepped:
-                self._end_step()
-            if not self._is_open and self._is_model(module) and _gradients_enabled():
-                self._begin_step()
-            elif self.seen.steps == 0:
-                self._is_model(module)
+            computes, has_gradients = _computes(), _gradients_enabled()
+            with torch_adapter().NoModes():
+                if self._stepped:
+                    self._end_step()
+                if not computes:
+                    return False
+                if has_gradients and self._is_trained(module):
+                    return self._training_call(module)
+                if self._is_open:
+                    self._call_beside(module)
         except Exception as error:
             self._give_up(error)
+        return False
+
+    def _training_call(self, module: Any) -> bool:
+        if self._is_open and self._results and not any(result.is_alive() for result in self._results):
+            self._drop_step()
+        if self.models.enter(module):
+            self.seen.models = self.models.found
+            if self._recorders is not None:
+                self._tell("models_found", self.seen.models)
+        if not self._is_open:
+            self._begin_step()
+        return self._results is not None
+
+    def _call_returned(self, module: Any, result: Any) -> None:
+        try:
+            if self._results is not None:
+                self._results.append(torch_adapter().ResultsWatch(result))
+        except Exception as error:
+            self._give_up(error)
+
+    def _backward_ended(self) -> None:
+        self._results = None
 
     def _region_begins(self, modules: list[Any]) -> None:
         """Inside of a compiled function no call of a model is seen."""
@@ -161,7 +215,8 @@ class RecordedTraining:
         if self._is_open or self._closure_of not in self._trained_by_closure:
             return
         try:
-            self._begin_step()
+            with torch_adapter().NoModes():
+                self._begin_step()
         except Exception as error:
             self._give_up(error)
 
@@ -169,14 +224,18 @@ class RecordedTraining:
         if self._closed or os.getpid() != self._process:
             return
         self._closure_of = None
+        if _inside_of_backward():
+            return  # of one parameter, as its gradient comes: the step ends before the next call of a model
         try:
-            if not self.seen.models and not self._takes_evaluation:
+            passed_over = self._passed_over or not self.seen.models
+            if passed_over and not self._is_open and not self._takes_evaluation:
                 self._takes_evaluation = True
                 self._note(
                     "an optimizer stepped before a model was called in training mode: from here on a model "
                     "in evaluation mode counts, too"
                 )
-            self._end_step()
+            with torch_adapter().NoModes():
+                self._end_step()
         except Exception as error:
             self._give_up(error)
 
@@ -190,45 +249,31 @@ class RecordedTraining:
 
     # ---- models
 
-    def _is_model(self, module: Any) -> bool:
-        """Whether a call of `module` from outside is one of a model; a new one is remembered."""
-        if id(module) in self._ids:
-            return True
-        if id(module) in self._parts or module in self._no_models:
-            return False
-        if self._named:
-            # As DistributedDataParallel holds a model.
-            if self._ids.intersection(id(part) for part in module.modules()):
-                self._ids.add(id(module))
-                return True
-            self._no_models.add(module)
-            return False
-        return self._is_new_model(module)
-
-    def _is_new_model(self, module: Any) -> bool:
-        if self.seen.steps > 0 or not _gradients_enabled():
+    def _is_trained(self, module: Any) -> bool:
+        """Whether a call of `module` from outside, with gradients, is one of a model."""
+        if module not in self.models and (
+            self.models.is_named or self.seen.steps > 0 or not any(map(_can_be_trained, parameters(module)))
+        ):
             return False
         # Of any part: a trainer may switch the model back after an evaluation, but not what it is wrapped in.
-        if not (self._takes_evaluation or any(part.training for part in module.modules())):
-            return False
-        if not any(parameter.requires_grad for parameter in module.parameters()):
-            self._no_models.add(module)
-            return False
-        parts = {id(part) for part in module.modules()}
-        chain = _chain(module)
-        known = self.seen.models
-        # A part may have been called before the whole, e.g. to find out a shape.
-        self.seen.models = [*(model for model in known if id(model) not in parts), chain[-1]]
-        self._ids = (self._ids - parts) | {id(one) for one in chain}
-        self._parts |= parts - self._ids
-        if self._recorders is not None and known != self.seen.models:
-            self._tell("models_found", self.seen.models)
-        return True
+        if self.models.is_named or self._takes_evaluation or any(map(is_training, modules(module))):
+            return True
+        self._passed_over = True
+        return False
+
+    def _call_beside(self, module: Any) -> None:
+        known = self._beside.get(id(module))
+        if (known is not None and known() is module) or module in self.models or not parts_of(module):
+            return
+        self._beside[id(module)] = weakref.ref(module)
+        if self._recorders:
+            self._tell("called_beside", name_in_program(module), module)
 
     # ---- steps
 
     def _begin_step(self) -> None:
         self._is_open = True
+        self._results = []
         if self._closure_of is not None:
             self._trained_by_closure.add(self._closure_of)
         if self._recorders is None:
@@ -240,17 +285,29 @@ class RecordedTraining:
             self._tell("models_found", self.seen.models)
         self._tell("begin_step", self.seen.steps)
 
+    def _drop_step(self) -> None:
+        """The calls of the open step led to nothing: no backward pass has been, and no result is left."""
+        self._is_open = False
+        if self.seen.steps > 0:
+            self._tell("drop_step", self.seen.steps)
+            return
+        for recorder in reversed(self._recorders or []):
+            self._guarded(recorder, "beginning anew", recorder.discard)
+        self._recorders = None
+        self.models.clear()
+        self._beside.clear()
+
     def _end_step(self) -> None:
-        self._stepped = False
+        self._stepped = self._passed_over = False
         if not self._is_open:
             return
         self._is_open = False
         self._tell("end_step", self.seen.steps)
         self.seen.steps += 1
 
-    def _tell(self, what: str, argument: Any) -> None:
+    def _tell(self, what: str, *arguments: Any) -> None:
         for recorder in list(self._recorders or []):
-            self._guarded(recorder, what.replace("_", " "), getattr(recorder, what), argument)
+            self._guarded(recorder, what.replace("_", " "), getattr(recorder, what), *arguments)
 
     def _guarded(self, recorder: Recorder, what: str, call: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -270,20 +327,31 @@ class RecordedTraining:
         log.warning("%s", text)
 
 
-def _chain(module: Any) -> list[Any]:
-    """A module and, while it is nothing but a wrapper around one named "module", what it holds."""
-    chain = [module]
-    while True:
-        outer = chain[-1]
-        inner = getattr(outer, "module", None)
-        children = [name for name, _ in outer.named_children()]
-        own = [*outer.parameters(recurse=False), *outer.buffers(recurse=False)]
-        if children != ["module"] or own or any(inner is one for one in chain):
-            return chain
-        chain.append(inner)
-
-
 def _gradients_enabled() -> bool:
     import torch
 
     return torch.is_grad_enabled()
+
+
+def _computes() -> bool:
+    """Whether numbers are computed: not where torch traces a program, or works out shapes alone."""
+    import torch
+
+    if torch._C._get_tracing_state() is not None:
+        return False
+    mode_of: Any = getattr(torch._C, "_get_dispatch_mode", None)
+    keys: Any = getattr(torch._C, "_TorchDispatchModeKey", None)
+    if mode_of is None or keys is None:
+        return True
+    return all(mode_of(key) is None for key in (keys.FAKE, keys.PROXY, keys.FUNCTIONAL))
+
+
+def _can_be_trained(parameter: Any) -> bool:
+    return bool(parameter.requires_grad) and has_numbers(parameter)
+
+
+def _inside_of_backward() -> bool:
+    import torch
+
+    running: Any = getattr(torch._C, "_current_graph_task_id", None)
+    return running is not None and running() != -1

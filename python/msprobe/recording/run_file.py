@@ -23,8 +23,8 @@ from msprobe.files.run_folder import (
     PERTURB,
     RUN_FILE,
 )
-from msprobe.hooks.modules import uncompiled
-from msprobe.native import InvalidArgument, __version__
+from msprobe.native import InvalidArgument, __version__, torch_adapter
+from msprobe.training.model_parts import parameters, unwrapped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +121,7 @@ class RunFile:
             "ended": None if outcome == "running" else _now(),
             "outcome": outcome,
             "models": [
-                {"class": type(uncompiled(model)).__name__, "parameters": _parameter_count(model)}
+                {"class": type(unwrapped(model)).__name__, "parameters": _parameter_count(model)}
                 for model in seen.models
             ],
             "optimizers": seen.optimizers,
@@ -140,7 +140,8 @@ class RunFile:
 
 
 def _parameter_count(model: Any) -> int:
-    return sum(int(parameter.numel()) for parameter in model.parameters() if not _has_no_size(parameter))
+    with torch_adapter().NoModes():
+        return sum(int(parameter.numel()) for parameter in parameters(model) if not _has_no_size(parameter))
 
 
 def _has_no_size(parameter: Any) -> bool:

@@ -17,13 +17,18 @@ if TYPE_CHECKING:
     import torch
 
     from msprobe.replay.dump_file import RecordedCall
+    from msprobe.tensors.float32_products import Rounding
 
 
 class Bounds:
     """How large the terms of each result are, found by one more run in float64."""
 
-    def __init__(self, call: RecordedCall, inputs: Inputs, truth: Run) -> None:
+    def __init__(
+        self, call: RecordedCall, inputs: Inputs, truth: Run, rounding: Rounding | None = None
+    ) -> None:
+        """rounding: what the device does to the operands, before it multiplies them."""
         self._call = call
+        self._operands = 0.0 if rounding is None else rounding.roundoff
         self._is_sum = terms.is_sum_of_products(call)
         self._truth = dict(truth.places())
         elements = truth.outputs[0].numel() if truth.outputs else 1
@@ -74,8 +79,8 @@ class Bounds:
             return options, None
         if self._is_sum:
             # Partial sums are as large as the result and twice the square root of the sum of squares.
-            options.bound_value = output + roundings
-            options.bound_terms = 2 * roundings
+            options.bound_value = output + roundings + limits.OPERANDS_TRUNCATED * self._operands
+            options.bound_terms = 2 * roundings + limits.OPERANDS_ROUNDED * self._operands
             options.bound_constant = 0
             if terms.has_spread_errors(self._call):
                 options.bound_constant = 2 * roundings * float(size.max()) if size.numel() else 0
@@ -83,7 +88,7 @@ class Bounds:
             options.bound_value = output
             options.bound_terms = roundings
             if is_gradient or not terms.is_one_kernel(self._call):
-                worst = max([own.roundoff, *(f.roundoff for f in self._arguments)])
+                worst = max([own.roundoff, self._operands, *(f.roundoff for f in self._arguments)])
                 options.bound_terms += limits.INNER_ROUNDINGS * worst
             options.bound_constant = limits.KERNEL_ROUNDINGS * own.accumulator_roundoff * largest
         # Below the normal numbers of the dtype the steps are those of the smallest.

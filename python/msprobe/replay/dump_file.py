@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.dump_folders import dump_file
+from msprobe.files.regular_file import read_bytes
 from msprobe.native import FormatError, UnsupportedError, core
 from msprobe.replay.functions import parts_of
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _FORWARD, _BACKWARD = ".forward", ".backward"
 _TENSORS = "dump_tensor_data"
+_LARGEST_STATE = 256 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,15 @@ class Dump:
     @property
     def level(self) -> str:
         return self._trace.level
+
+    def training_state(self) -> dict[str, Any]:
+        """What surrounds the calls: diagnosis.json. Empty: it was not recorded, or cannot be read."""
+        path = Path(self.path).with_name("diagnosis.json")
+        try:
+            found = json.loads(read_bytes(path, _LARGEST_STATE))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def has_backward(self, name: str) -> bool:
         return name in self._backward

@@ -27,6 +27,7 @@ from msprobe.replay.execution import (
 )
 from msprobe.replay.loop import guarded
 from msprobe.replay.memory import require_memory
+from msprobe.replay.rounded_operands import rounding_of, with_rounded_operands
 from msprobe.replay.runs import TRUTH, Run, plain, run, run_trusted, run_truth
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import torch
 
     from msprobe.replay.dump_file import RecordedCall
+    from msprobe.tensors.float32_products import Kind, Rounding
 
 _COPIES = 6  # of the tensors of a call in float64, in memory at the same time
 
@@ -54,6 +56,8 @@ class Setting:
     operators: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     """Implementations to be judged in place of torch's, by the name in a record: "Functional.softmax"."""
     threads: int = 1
+    roundings: Mapping[Kind, Rounding] = field(default_factory=dict)
+    """Of the float32 operands of products, as they were asked for where the results come from."""
 
 
 @dataclass(frozen=True)
@@ -97,16 +101,18 @@ class _Judge:
         self._inputs = inputs
         self._setting = setting
         self._precision = Precision()
+        self._rounding: Rounding | None = None
         self._note = ""
         self._operator = setting.operators.get(f"{call.prefix}.{call.function}")
 
     def run(self) -> CallJudgement:
         self._choose_precision()
         self._refuse_nan()
+        self._rounding = rounding_of(self._call, self._inputs, self._setting.roundings)
         truth, truth_name = self._truth()
         trusted = self._trusted()
         source, judged, reason = self._judged(trusted)
-        bounds = Bounds(self._call, self._inputs, truth)
+        bounds = Bounds(self._call, self._inputs, truth, self._rounding)
         outputs = []
         independent = source != "device" or self._setting.device != "cpu"
         trusted_at = dict(trusted.places())
@@ -126,7 +132,11 @@ class _Judge:
                 outputs.append(comparison.judge(self._call, self._inputs))
         if not outputs:
             raise UnsupportedError("it gave no tensors that could be compared")
-        return _concluded(self._call, outputs, truth_name, bounds.count, reason, self._note)
+        found = _concluded(self._call, outputs, truth_name, bounds.count, reason, self._note)
+        if self._rounding is None:
+            return found
+        said = f"{self._rounding.sentence}, and it is judged by that"
+        return replace(found, reason=f"{found.reason}; {said}" if found.reason else said)
 
     def _truth(self) -> tuple[Run, str]:
         """With gradients, where what was recorded of them fits the call."""
@@ -169,7 +179,11 @@ class _Judge:
                 raise UnsupportedError("an argument is NaN as a whole: whatever is computed is NaN")
 
     def _trusted(self) -> Run:
-        return without_random_numbers(lambda: run_trusted(self._call, self._inputs, self._precision))
+        """Where operands are rounded, it is given rounded ones."""
+        inputs = self._inputs
+        if self._rounding is not None:
+            inputs = with_rounded_operands(self._call, inputs, self._rounding)
+        return without_random_numbers(lambda: run_trusted(self._call, inputs, self._precision))
 
     def _judged(self, trusted: Run) -> tuple[Source, Run, str]:
         """The results that are judged, and what repeated runs say of them."""
@@ -178,7 +192,7 @@ class _Judge:
             return "recorded", self._recorded(trusted), ""
         device = setting.device
         source: Source = "device" if self._operator is None else "operator"
-        if source == "device" and device == "cpu" and setting.repeat == 1:
+        if source == "device" and device == "cpu" and setting.repeat == 1 and self._rounding is None:
             return source, trusted, ""
         found = run(self._call, self._inputs, device, self._precision, self._operator)
         reason = ""

@@ -39,6 +39,15 @@ KERNEL_ROUNDINGS = 64.0
 function may do: vendors' tables of transcendental functions go up to 16 ULP (CUDA C++ Programming Guide,
 Mathematical Functions), and a function is a few of them."""
 
+OPERANDS_TRUNCATED = 2.0
+"""Roundings of the operands, relative to a sum of products: a matrix unit may cut its operands off instead of
+rounding them, and each of the two is then too small by half a unit in the mean."""
+
+OPERANDS_ROUNDED = PROBABILISTIC * (2 / 3) ** 0.5
+"""The same relative to the square root of the sum of the squared terms. Rounded or cut off, an operand is off
+by a number that is spread evenly over one unit, which is 2 / sqrt(12) roundings in the root mean square, and
+the two of a term by sqrt(2) times that; the errors of terms are independent."""
+
 # ---- measure 3: units in the last place, the worst and the 99th percentile apart
 
 ULP_99 = 16.0

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msprobe.files.credentials import concealed_argument
@@ -133,6 +134,14 @@ def _lazy() -> Callable[[Any], bool]:
     from torch.nn.parameter import is_lazy
 
     return is_lazy
+
+
+def has_numbers(tensor: Any) -> bool:
+    """Whether there are elements behind a tensor: not on the meta device, and not where torch works out
+    shapes alone.
+    """
+    fake: Any = getattr(sys.modules.get("torch._subclasses.fake_tensor"), "FakeTensor", ())
+    return not tensor.is_meta and not isinstance(tensor, fake)
 
 
 def entries(path: str, value: object, depth: int = 0) -> Iterator[tuple[str, Json]]:

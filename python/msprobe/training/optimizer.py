@@ -4,14 +4,54 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 from msprobe.hooks.compiled_regions import untraced
+from msprobe.training.graph_capture import captures_graph
+from msprobe.training.model_parts import parameters
+from msprobe.training.steps_taken import steps_taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container, Iterable
 
     from msprobe.hooks.functions import Removable
+
+
+def optimizers_of(models: Iterable[Any]) -> list[Any]:
+    """The optimizers of the process that have parameters of the models. Not those that only stand around
+    another one and pass requests on, as that of accelerate does.
+    """
+    from torch.optim import Optimizer
+
+    held = {id(parameter) for model in models for parameter in parameters(model)}
+    found = [one for one in gc.get_objects() if issubclass(type(one), Optimizer) and has_any(one, held)]
+    return list({id(one): one for one in map(innermost, found)}.values())
+
+
+def has_any(optimizer: Any, held: Container[int]) -> bool:
+    """Whether it has one of these parameters, given by their id()."""
+    groups = getattr(optimizer, "param_groups", ())
+    return any(id(parameter) in held for group in groups for parameter in group["params"])
+
+
+def innermost(optimizer: Any) -> Any:
+    """The optimizer that updates parameters, where `optimizer` has its groups from another one."""
+    from torch.optim import Optimizer
+
+    while issubclass(type(optimizer), Optimizer) and "param_groups" not in vars(optimizer):
+        groups = getattr(optimizer, "param_groups", None)
+        inner = (one for one in vars(optimizer).values() if issubclass(type(one), Optimizer))
+        found = next((one for one in inner if one is not optimizer and one.param_groups is groups), None)
+        if found is None:
+            break
+        optimizer = found
+    return optimizer
+
+
+def steps_behind(optimizers: Iterable[Any]) -> int:
+    """How many steps the optimizers have made: a training that goes on from a checkpoint."""
+    return max(map(steps_taken, optimizers), default=0)
 
 
 class OptimizerUpdates:
@@ -57,6 +97,8 @@ class OptimizerUpdates:
         self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """Hands torch other arguments when there is a closure."""
+        if captures_graph():
+            return None
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)  # args[0] is the optimizer
         if not callable(closure):
             self._has_begun[id(optimizer)] = True
@@ -76,6 +118,8 @@ class OptimizerUpdates:
         return (args[0], evaluate, *args[2:]), kwargs
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if captures_graph():
+            return
         has_begun = self._has_begun.pop(id(optimizer), None)
         if has_begun is None:
             if self._missed is None:

@@ -10,6 +10,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from msprobe.hooks.compiled_regions import untraced
+from msprobe.training.graph_capture import captures_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ class OptimizerStep:
             # That of the class as it is now: a program may have put another one there.
             kind = type(self_)
             original = kind.step.__get__(self_, kind) if own is None else own
-            if not self._active or scaler_skips(optimizer_of()):
+            if not self._active or captures_graph() or scaler_skips(optimizer_of()):
                 return original(*args, **kwargs)
             return self._around(original, args, kwargs)
 

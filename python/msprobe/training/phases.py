@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from msprobe.hooks.compiled_regions import untraced
 from msprobe.hooks.functions import CodeExchange
+from msprobe.training.graph_capture import captures_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
@@ -116,7 +117,7 @@ class ModelCalls:
         self._watch.remove()
 
     def _call(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if args and id(args[0]) in self._models:
+        if args and id(args[0]) in self._models and not captures_graph():
             self._before(args[0], args[1:], kwargs)
         return original(*args, **kwargs)
 
@@ -127,6 +128,19 @@ def watch_backward(after: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> 
     """
     import torch
 
+    return _outermost([torch.autograd.backward], after)
+
+
+def watch_gradients(after: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> list[CallWatch]:
+    """As watch_backward(), and for torch.autograd.grad, too."""
+    import torch
+
+    return _outermost([torch.autograd.backward, torch.autograd.grad], after)
+
+
+def _outermost(
+    functions: Iterable[Any], after: Callable[[tuple[Any, ...], dict[str, Any]], None]
+) -> list[CallWatch]:
     depth = 0
 
     def observe(original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -142,7 +156,7 @@ def watch_backward(after: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> 
             after(args, kwargs)
         return result
 
-    return _watches([torch.autograd.backward], observe)
+    return _watches(functions, observe)
 
 
 def watch_clipping(observer: Observer) -> list[CallWatch]:
@@ -161,7 +175,10 @@ def watch_scaler(observer: Observer) -> list[CallWatch]:
 
 
 def _watches(functions: Iterable[Any], observer: Observer) -> list[CallWatch]:
-    return [CallWatch(item, observer) for item in functions if isinstance(item, types.FunctionType)]
+    def outside_of_graphs(original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return original(*args, **kwargs) if captures_graph() else observer(original, args, kwargs)
+
+    return [CallWatch(item, outside_of_graphs) for item in functions if isinstance(item, types.FunctionType)]
 
 
 class ArrivedGradients:
@@ -181,7 +198,11 @@ class ArrivedGradients:
     def install(self) -> None:
         for name, parameter in self._parameters:
             register: Any = parameter.register_post_accumulate_grad_hook
-            self._handles.append(register(untraced(functools.partial(self._arrived, name))))
+            self._handles.append(register(untraced(functools.partial(self._tell, name))))
+
+    def _tell(self, name: str, parameter: Any) -> None:
+        if not captures_graph():
+            self._arrived(name, parameter)
 
     def remove(self) -> None:
         for handle in self._handles:

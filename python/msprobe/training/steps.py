@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from msprobe.hooks.functions import AttributeExchange, CodeExchange
+from msprobe.training.graph_capture import captures_graph
 from msprobe.training.phases import module_call_operator
 
 if TYPE_CHECKING:
@@ -31,15 +32,19 @@ def calls_of_ours() -> Iterator[None]:
 
 
 class OutermostCalls:
-    """Calls `before(module)` at each module call that runs inside of no other module call of its thread.
+    """Calls `before(module)` at each module call that runs inside of no other module call of its thread, and
+    where that is true, `after(module, result)` when the call has returned.
 
     Hooks that `before` installs see the call, too. The code behind the call operator of all modules is
     exchanged, for the reasons of training.phases.ModelCalls; those installed later must be removed before
     this one. Another value for the operator would be what torch.compile() is given meanwhile.
     """
 
-    def __init__(self, before: Callable[[Any], None]) -> None:
+    def __init__(
+        self, before: Callable[[Any], object], after: Callable[[Any, Any], None] = lambda *_: None
+    ) -> None:
         self._before = before
+        self._after = after
         self._active = False
         self._inside = threading.local()
         self._exchange: CodeExchange | None = None
@@ -66,16 +71,19 @@ class OutermostCalls:
         inside = self._inside
 
         def call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
-            if self.is_inside or not self._active:
+            if self.is_inside or not self._active or captures_graph():
                 return original(module, *args, **kwargs)
             inside.call = True
             try:
                 known = CodeExchange.puts_on(operator)
-                self._before(module)
+                wants_result = self._before(module)
                 # Where `before` has put something around us, that has to see the call, too; what was around
                 # us already has seen it.
                 seen_by_all = CodeExchange.puts_on(operator) == known
-                return (original if seen_by_all else operator)(module, *args, **kwargs)
+                result = (original if seen_by_all else operator)(module, *args, **kwargs)
+                if wants_result and self._active:
+                    self._after(module, result)
+                return result
             finally:
                 del inside.call
 
@@ -139,6 +147,8 @@ class FinishedSteps:
     def _around(self, original: Any) -> Callable[..., Any]:
         @functools.wraps(original)  # with `hooked`, by which torch knows that its own wrapper is there
         def step(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if captures_graph():
+                return original(optimizer, *args, **kwargs)
             if self._active and self._depth == 0 and callable(args[0] if args else kwargs.get("closure")):
                 self._before(optimizer)
             self._depth += 1

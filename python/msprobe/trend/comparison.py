@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Settings have no noise: they part where they differ at all.
 _EXACT = {"learning_rate", "loss_scale"}
+# Shares of elements beyond a threshold, as metrics of any quantity: rounding moves some of them over it.
+_COUNTS = {"zeros", "agreement", "dead"}
 # Differs on another machine, and says nothing about what is computed.
 _NOT_COMPARED = {"step_seconds"}
 
@@ -94,7 +96,8 @@ def compare(reference: Record, target: Record, progress: Callable[[float], bool]
         if series.key in target.numbers and series.quantity not in _NOT_COMPARED
     ]
     exact = {series.key for series in reference.series if series.quantity in _EXACT}
-    pairs = [(reference.numbers[key], target.numbers[key], key not in exact) for key in keys]
+    counts = {series.key for series in reference.series if series.metric in _COUNTS}
+    pairs = [(reference.numbers[key], target.numbers[key], key not in exact, key in counts) for key in keys]
     found, difference, steps = core.monitor_partings(reference.reader, target.reader, pairs, progress)
     if steps == 0:
         raise NothingToCompare(

@@ -112,19 +112,20 @@ TEST_CASE("config: what is wrong is named with its line") {
                     "of PrecisionDebugger"));
   CHECK_THAT(refusal("{\"dump_path\": \"x\",\n\"step\": [1,\n2,\n-3]}"),
              Equals("line 4: \"step\": expected numbers from 0 to 1000000, found -3"));
-  CHECK_THAT(refusal("{\"dump_path\": \"x\", \"statistics\": {\n\"summary_mode\": \"crc\"}}"),
-             Equals("line 2: \"statistics.summary_mode\": expected one of statistics, md5, xor, found \"crc\""));
+  CHECK_THAT(
+      refusal("{\"dump_path\": \"x\", \"statistics\": {\n\"summary_mode\": \"crc\"}}"),
+      Equals("line 2: \"statistics.summary_mode\": expected one of statistics, md5, xor, found \"crc\""));
   CHECK_THAT(refusal("{\"dump_path\": \"x\", \"statistics\": {\n\"sumary_mode\": \"md5\"}}"),
              Equals("line 2: \"statistics.sumary_mode\": unknown key: did you mean \"summary_mode\"?"));
   CHECK_THAT(refusal("{\"dump_path\": \"x\",\n\"list\": []}"),
              Equals("line 2: \"list\": expected inside of \"statistics\", found at the top level"));
   CHECK_THAT(refusal("{\"dump_path\": \"x\",\n\"statistics\": []}"),
              Equals("line 2: \"statistics\": expected an object, found []"));
-  CHECK_THAT(
-      refusal("{\"task\": \"run_ut\"}"),
-      Equals(
-          "line 1: \"task\": run_ut is no task of msprobe: command msprobe run_ut checks a dump of task tensor "
-          "or statistics; expected one of statistics, tensor, structure, overflow_check, grad_probe, free_benchmark, monitor"));
+  CHECK_THAT(refusal("{\"task\": \"run_ut\"}"),
+             Equals("line 1: \"task\": run_ut is no task of msprobe: command msprobe run_ut checks a dump of "
+                    "task tensor "
+                    "or statistics; expected one of statistics, tensor, structure, overflow_check, "
+                    "grad_probe, free_benchmark, monitor"));
   for (const char* const name : {"relu", "Torch.relu", "Torch.relu.forward", "Torch.relu.0",
                                  "Torch.relu.x.forward", "0.forward", "Torch.relu..forward", ".0.forward"}) {
     CHECK_THAT(
@@ -157,7 +158,8 @@ TEST_CASE("config: what is odd and does no harm is a warning") {
 
 TEST_CASE("config: what is known and has no effect says what to use instead") {
   const File file(
-      "{\"dump_path\": \"x\", \"precision\": \"low\", \"load\": {},\n\"risk_level\": \"CORE\", \"statistics\": "
+      "{\"dump_path\": \"x\", \"precision\": \"low\", \"load\": {},\n\"risk_level\": \"CORE\", "
+      "\"statistics\": "
       "{\"device\": \"\",\n\"precision\": \"high\", \"summary_mode\": \"xor\"}}");
   const test::LogCapture log;
   CHECK(file.load().section.text("summary_mode") == "md5");

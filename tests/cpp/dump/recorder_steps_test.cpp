@@ -12,6 +12,7 @@
 
 #include "catch.h"
 #include "ended_process.h"
+#include "log_capture.h"
 #include "msprobe/dump.h"
 #include "msprobe/error.h"
 #include "msprobe/event_log.h"
@@ -365,4 +366,53 @@ TEST_CASE("recorder: on a full disk training goes on, and a step that fits again
     CHECK_FALSE(recorder.report().incomplete);
   }
   ::umount2(folder.path().c_str(), MNT_DETACH);
+}
+
+TEST_CASE(
+    "recorder: values that are on their way are filled in before the files are made, of their own step") {
+  const TempDir folder;
+  Recorder recorder(Options{});
+  std::atomic<bool> has_come{false};
+  for (const int step : {0, 1}) {
+    const fs::path rank = folder / ("dump/step" + std::to_string(step) + "/rank");
+    recorder.open(rank);
+    const trace::SlotId slot = recorder.new_slot();
+    trace::ElementWriter out;
+    out.slot(slot);
+    const std::string name = "Torch.f." + std::to_string(step) + ".forward";
+    recorder.part(recorder.record(RecordKind::kApiForward, name), Part::kOutput, out.bytes());
+    recorder.complete_later([&has_come, slot, name, step](LateStep& late) {
+      while (!has_come) std::this_thread::yield();
+      trace::ElementWriter value;
+      value.integer(100 + step);
+      late.fill(slot, value.bytes());
+      late.note_output(name, trace::Badness::kNan);
+    });
+    CHECK(recorder.report().is_late);
+    if (step == 0) {
+      recorder.begin_close();  // does not wait for it
+      has_come = true;
+    } else {
+      recorder.close();
+    }
+  }
+  for (const int step : {0, 1}) {
+    const std::string dump = read_bytes(folder / ("dump/step" + std::to_string(step) + "/rank/dump.json"));
+    CHECK(contains(dump, "\"value\": " + std::to_string(100 + step)));
+  }
+  const std::vector<StepReport> reports = recorder.take_finished();
+  REQUIRE(reports.size() == 2);
+  CHECK(reports[0].first_nan == "Torch.f.0.forward");
+  CHECK(reports[1].first_non_finite == "Torch.f.1.forward");
+  CHECK(recorder.take_finished().empty());
+}
+
+TEST_CASE("recorder: values that do not come leave a step that says it is incomplete") {
+  const TempDir folder;
+  const LogCapture log;
+  Recorder recorder(Options{});
+  recorder.open(folder / "dump/step0/rank");
+  recorder.complete_later([](LateStep&) { throw UnsupportedError("the device is gone"); });
+  recorder.close();
+  CHECK(recorder.report().incomplete);
 }

@@ -227,7 +227,7 @@ TEST_CASE("session: gradients of parameters have one record for each module and 
   CHECK(watched->name() == "Module.a.A.parameters_grad");
   CHECK(dump.session.watch_parameters(module, names, slots) == nullptr);
   CHECK(dump.session.watch_parameters({.name = "Module.b.B.forward.0"}, {}, {}) == nullptr);
-  CHECK(dump.session.takes_gradient(*watched));
+  CHECK(dump.session.takes_gradient(*watched, trace::Badness::kGood));
   dump.session.recorder().fill(slots[1], one_integer(7));
   CHECK(contains(dump.data(), "\"weight\": [\n    null\n   ],\n   \"bias\": [\n    {\n"));
   dump.session.recorder().open(dump.folder / "step1/rank");
@@ -242,8 +242,40 @@ TEST_CASE("session: under a scope gradients are recorded when one comes inside o
   std::vector<trace::SlotId> slots(1);
   const auto watched = dump.session.watch_parameters({.name = "Module.b.B.forward.0"}, names, slots);
   REQUIRE(watched);
-  CHECK_FALSE(dump.session.takes_gradient(*watched));
+  CHECK_FALSE(dump.session.takes_gradient(*watched, trace::Badness::kGood));
   CHECK_FALSE(contains(dump.data(), "parameters_grad"));
+}
+
+TEST_CASE("session: gradients of parameters are kept that come behind the backward that ends a scope") {
+  Options options;
+  options.scope = {"Module.b.B.backward.0", "Module.b.B.backward.0"};
+  Dump dump(options);
+  const std::vector<std::string_view> names = {"weight"};
+  std::vector<trace::SlotId> slots(1);
+  const auto watched = dump.session.watch_parameters({.name = "Module.b.B.forward.0"}, names, slots);
+  const auto other = dump.session.watch_parameters({.name = "Module.a.A.forward.0"}, names, slots);
+  dump.backward("Module.b.B.backward.0", true);
+  dump.backward("Module.a.A.backward.0", true);
+  CHECK(dump.session.takes_gradient(*watched, trace::Badness::kGood));
+  CHECK_FALSE(dump.session.takes_gradient(*other, trace::Badness::kGood));
+}
+
+TEST_CASE("session: a gradient of a parameter overflows by itself") {
+  Options options;
+  options.only_overflow = true;
+  options.overflow_limit = 2;
+  Dump dump(options);
+  const std::vector<std::string_view> names = {"weight"};
+  std::vector<trace::SlotId> slots(1);
+  const auto watched = dump.session.watch_parameters({.name = "Module.b.B.forward.0"}, names, slots);
+  REQUIRE(watched);
+  CHECK_FALSE(dump.session.takes_gradient(*watched, trace::Badness::kGood));
+  CHECK(dump.session.takes_gradient(*watched, trace::Badness::kInfinite));
+  CHECK_FALSE(dump.session.has_enough_overflows());
+  CHECK(dump.session.takes_gradient(*watched, trace::Badness::kNan));
+  CHECK(dump.session.has_enough_overflows());
+  CHECK_FALSE(dump.session.takes_gradient(*watched, trace::Badness::kNan));
+  CHECK(contains(dump.data(), "Module.b.B.parameters_grad"));
 }
 
 TEST_CASE("session: at level L2 one call is wanted, forward or backward") {

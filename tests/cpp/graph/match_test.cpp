@@ -397,8 +397,7 @@ TEST_CASE("compare: a mean close to zero raises the index, but not the distance"
   const Judged judged = judge(target, golden);
   CHECK(judged["Torch.x.0.forward"].index == 1);
   REQUIRE(judged["Torch.x.0.forward"].output_ulps);
-  CHECK(*judged["Torch.x.0.forward"].output_ulps < 1);
-  CHECK(*judged["Torch.x.0.forward"].output_ulps > 0);
+  CHECK(*judged["Torch.x.0.forward"].output_ulps == 0);  // another order of the sum makes as much
 }
 
 TEST_CASE("compare: inputs, weights and gradients have distances of their own") {

@@ -43,6 +43,7 @@ TensorFacts all_of(const std::vector<float>& values) {
                            static_cast<double>(values.size()));
   facts.is_exact = true;
   facts.sketch = s.sketch;
+  facts.digest = s.sketch->digest;
   facts.non_finite = stats::NonFinite{s.nan_count, s.pos_inf_count, s.neg_inf_count};
   return facts;
 }
@@ -98,8 +99,67 @@ TEST_CASE("closeness: equal checksums are equal tensors, different ones are a di
   CHECK_FALSE(metrics::distance(a, b).equal);
 }
 
+TEST_CASE("closeness: equal digests are equal tensors, whatever the sums of another device say") {
+  const TensorFacts a = all_of(normal(1000, 1));
+  TensorFacts b = a;
+  b.mean = *b.mean * (1 + 1e-6);
+  b.norm = *b.norm * (1 + 1e-6);
+  for (double& sum : b.sketch->sums) sum *= 1 + 1e-6;
+  const Distance same = metrics::distance(a, b);
+  CHECK(same.equal);
+  CHECK(same.high == 0);
+  CHECK(same.bias == 0);
+  b = a;
+  b.digest = *a.digest + 1;
+  const Distance other = metrics::distance(a, b);
+  CHECK_FALSE(other.equal);
+  CHECK(other.low == 0);
+  CHECK(other.high > 0);
+  b = a;
+  b.dtype = DType::kInt32;  // a digest is of bits
+  b.max = *b.max + 1;
+  CHECK_FALSE(metrics::distance(a, b).equal);
+}
+
+TEST_CASE("closeness: what another order of summation makes of sums is not a difference that is certain") {
+  const std::vector<float> values = normal(5000, 2);
+  std::vector<float> other = values;
+  other[7] = std::nextafter(other[7], 9.0F);
+  const TensorFacts a = all_of(values);
+  TensorFacts b = all_of(other);
+  for (double& sum : b.sketch->sums) sum += 2 * 0x1p-24 * *a.norm / std::sqrt(8.0);
+  b.sketch->norm *= 1 + 10 * 0x1p-24;
+  b.sketch->mean += 10 * 0x1p-24 * *a.norm / std::sqrt(5000.0);
+  const Distance apart = metrics::distance(a, b);
+  CHECK_FALSE(apart.equal);
+  CHECK(apart.low <= 0x1p-24);
+  CHECK(apart.bias == 0);
+  CHECK(apart.high < 1e-5);
+}
+
+TEST_CASE(
+    "closeness: sketches of two dtypes tell how far the values are apart, those of the first form do not") {
+  const std::vector<float> values = normal(3000, 3);
+  std::vector<float> rounded = values;
+  for (float& value : rounded) value = std::ldexp(std::round(std::ldexp(value, 8)), -8);
+  const TensorFacts a = all_of(values);
+  TensorFacts b = all_of(rounded);
+  b.dtype = DType::kBFloat16;
+  const Distance apart = metrics::distance(b, a);
+  CHECK(is_sound(apart));
+  CHECK(apart.value == Approx(std::ldexp(1 / std::sqrt(12.0), -8)).epsilon(0.7));
+  std::reverse(rounded.begin(), rounded.end());
+  TensorFacts c = all_of(rounded);
+  c.dtype = DType::kBFloat16;
+  CHECK(metrics::distance(c, a).value > 1);
+  c.digest.reset();
+  CHECK(metrics::distance(c, a).value < 0.5);  // by the four statistics
+}
+
 TEST_CASE("closeness: different checksums over equal exact statistics are a difference") {
-  TensorFacts a = all_of({1, 2, 3, 4}), b = a;
+  TensorFacts a = all_of({1, 2, 3, 4});
+  a.digest.reset();
+  TensorFacts b = a;
   a.checksum = "00000001";
   b.checksum = "00000002";
   const Distance other = metrics::distance(a, b);
@@ -279,4 +339,50 @@ TEST_CASE("closeness: a sketch that does not see its own tensor is not believed"
   const Distance apart = distance(all_of(rows), all_of(others));
   CHECK(apart.high > 0.01);
   CHECK(apart.low < 0.015);
+}
+
+TEST_CASE("closeness: a record with a sketch beside one without is compared by what both say") {
+  // The record of a device that has the four statistics alone, its sums added up in another order.
+  const auto bare = [](const std::vector<float>& values, double of_norm = 0, double of_mean = 0) {
+    TensorFacts facts = all_of(values);
+    const double count = facts.count;
+    facts.mean = static_cast<float>(facts.sketch->mean + of_mean * facts.sketch->norm / std::sqrt(count));
+    facts.norm = static_cast<float>(facts.sketch->norm * (1 + of_norm));
+    facts.is_exact = false;
+    facts.sketch.reset();
+    facts.digest.reset();
+    facts.non_finite.reset();
+    return facts;
+  };
+  const std::vector<float> values = normal(10'000, 1);
+  const double unit = 0x1p-24;
+  SECTION("equal data") {
+    const Distance apart = metrics::distance(bare(values, 3 * unit, 3 * unit), all_of(values));
+    CHECK(apart.may_be_equal);
+    CHECK(apart.low == 0);
+    CHECK(apart.bias == 0);
+    CHECK_FALSE(apart.knows_bias);
+    CHECK(is_sound(apart));
+  }
+  SECTION("more than sums are off by") {
+    const Distance apart = metrics::distance(bare(values, 1e-4), all_of(values));
+    CHECK_FALSE(apart.may_be_equal);
+    CHECK(apart.low == Approx(1e-4).epsilon(0.05));
+  }
+  SECTION("noise that leaves the extremes alone is not less than what it moves the norm by") {
+    std::vector<float> rounded = values;
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    const float lowest = *low, highest = *high;
+    for (float& one : rounded)
+      if (one != lowest && one != highest) one *= 1 + 0x1p-9F * std::sin(1e6F * one);
+    const double exact = metrics::distance(all_of(rounded), all_of(values)).value;
+    CHECK(metrics::distance(bare(rounded), bare(values)).high > exact / 4);
+  }
+  SECTION("integers") {
+    TensorFacts ours = bare(values), theirs = all_of(values);
+    ours.dtype = theirs.dtype = DType::kInt64;
+    CHECK(metrics::distance(ours, theirs).high < 1e-3);
+    ours.norm = *ours.norm * 1.001;
+    CHECK(is_unmeasured(metrics::distance(ours, theirs)));
+  }
 }

@@ -78,6 +78,33 @@ TEST_CASE("runs part where a number leaves the noise and stays away") {
   CHECK(monitor::noise_band(StoreReader(a), 0, at)[0] == found.found[0].band);
 }
 
+TEST_CASE("a share of elements parts where more of them changed than rounding moves over a threshold") {
+  const TempDir folder;
+  const std::vector<SeriesPair> pairs = {{0, 0, true, true}};
+  // Zeros among 6400 elements, so many at a step.
+  const auto shares = [&](const char* name, const std::function<int(int)>& zeros) {
+    StoreWriter writer(folder / name, {});
+    writer.add_series({"gradient", "zeros", "blocks.0.out.weight", "parameter", 0, "share"});
+    for (int step = 0; step < 30; ++step) writer.append(step, std::vector<double>{zeros(step) / 6400.0});
+    CHECK(writer.flush() == 0);
+    return folder / name;
+  };
+  const auto parted = [&](const std::filesystem::path& a, const std::filesystem::path& b) {
+    return find_partings(StoreReader(a), StoreReader(b), pairs).found;
+  };
+  const auto none = shares("none.db", [](int) { return 0; });
+  CHECK(parted(none, shares("one.db", [](int step) { return step == 0 ? 1 : 0; })).empty());
+  CHECK(parted(none, shares("few.db", [](int step) { return step % 3; })).empty());
+  const auto third = shares("third.db", [](int) { return 2133; });
+  CHECK(parted(third, shares("moved.db", [](int step) { return 2133 + step % 40; })).empty());
+  // A row of 80.
+  const auto row = parted(none, shares("row.db", [](int step) { return step < 9 ? step % 2 : 80; }));
+  REQUIRE(row.size() == 1);
+  CHECK(row[0].step == 9);
+  CHECK(row[0].band == Approx(4 * 9.0 / 6400));
+  CHECK(parted(third, shares("half.db", [](int) { return 3200; }))[0].step == 0);
+}
+
 TEST_CASE("one step a little outside of the noise is no parting, one far outside is") {
   const TempDir folder;
   const auto a = record(folder / "a.db", 500, 1);

@@ -210,7 +210,7 @@ TEST_CASE("PrecisionDebugger: what a C++ program cannot do is said at once") {
   CHECK(contains(refusal(R"("async_dump": true)"), "expected \"async_dump\": false"));
   CHECK(contains(refusal(R"("task": "overflow_check")"), "expected level L0, found L1"));
   CHECK(contains(refusal(R"("task": "free_benchmark")"), "task free_benchmark needs Python"));
-  CHECK(contains(refusal(R"("task": "run_ut")"), "not in this version"));
+  CHECK(contains(refusal(R"("task": "run_ut")"), "command msprobe run_ut"));
   const test::LogCapture log;
   CHECK(refusal(R"("statistics": {"diagnosis": ["rng"]})") == "accepted");
   CHECK(log.warnings() == std::vector<std::string>{"\"diagnosis\" has no effect in a C++ program"});

@@ -82,7 +82,7 @@ def test_every_kind_of_row(tmp_path):
     }
     report = core.report_rows(opened(tmp_path, target, golden), 100)
     assert (report.rows, report.shown, report.differing, report.unmeasured) == (9, 9, 3, 2)
-    assert report.worst == pytest.approx(63, rel=1e-3)  # 64, less what rounding a norm may have made
+    assert report.worst == pytest.approx(62, rel=1e-3)  # 64, less what rounding two norms may have made
     content = columns(report)
     assert names(content) == [
         "Functional.relu.0.forward.input.0",
@@ -96,7 +96,7 @@ def test_every_kind_of_row(tmp_path):
         "Functional.tanh.7.forward.output.0",
     ]
     assert others(content) == [*names(content)[:7], None, None]
-    assert content["error"] == pytest.approx([0, -1, 0, 0, 63, 0, -1, -2, -2], rel=1e-3)
+    assert content["error"] == pytest.approx([0, -1, 0, 0, 62, 0, -1, -2, -2], rel=1e-3)
     assert content["row"] == [0, 1, 1, 1, 1, 1, 1, 1, 1]
     assert content["relative"][4] == pytest.approx(64 * EPSILON, rel=1e-3)
     assert content["match"] == [1, 1, 1, 1, 1, 1, 1, -1, -1]
@@ -192,7 +192,7 @@ def test_beyond_the_room_the_first_that_differ_and_the_worst_stay(tmp_path):
     content = columns(report)
     # Half of the room: rows 2 and 3; the rest: the farthest off.
     assert rows(content) == [2, 3, 6, 7, 9]
-    assert content["error"] == pytest.approx([1, 1, 8999, 4, 69], rel=0.01)
+    assert content["error"] == pytest.approx([1, 1, 8999, 3, 68], rel=0.01)
     assert report.worst == pytest.approx(8999, rel=0.01)
     whole = columns(core.report_rows(pair, 11))
     assert rows(whole) == list(range(11))

@@ -49,7 +49,7 @@ class TestDefaults:
     def test_a_file_of_every_release_is_read_without_a_warning(self, write_config, caplog):
         path = write_config(
             level="mix", enable_dataloader=False, async_dump=False, dump_enable=True, extra_info=True,
-            precision="low", risk_level="ALL", custom_op_namespaces=[], statistics={"list": 1},
+            precision="low", risk_level="ALL", custom_op_namespaces=[], load={}, statistics={"list": 1},
             tensor=None, acc_check={}, overflow_check={}, run_ut={}, free_benchmark={},
         )  # fmt: skip
         assert load_config(path).level == "mix"

@@ -122,6 +122,27 @@ class TestSettings:
         dumped = seen("operators", "0.1", "0.001", name="module attribute norm.eps")
         assert self.first([setting("batch_size", "5", "4")], [dumped]) is dumped
 
+    @pytest.mark.parametrize(
+        ("record", "is_named"),
+        [
+            ("Functional.linear.0.forward", True),
+            ("Torch.matmul.3.backward", True),
+            ("Functional.scaled_dot_product_attention.0.forward", True),
+            ("Module.fc.Linear.forward.0", True),  # which may hold a product
+            ("Tensor.mul.2.forward", False),
+            ("Functional.layer_norm.0.forward", False),
+        ],
+    )
+    def test_what_products_are_rounded_to_is_named_where_a_product_shows_it(self, record, is_named):
+        tf32 = setting("settings: torch.backends.cuda.matmul.allow_tf32", "true", "false")
+        dumped = Cause("operators", "dump", "operator", "because", 0.9, 0, 0, record=record)
+        assert self.first([tf32], [dumped]) is (tf32 if is_named else dumped)
+
+    def test_what_products_are_rounded_to_explains_no_data(self):
+        tf32 = setting("settings: torch.backends.cuda.matmul.allow_tf32", "true", "false")
+        data = seen("data", name="input 0")
+        assert self.first([tf32], [data]) is data
+
 
 class TestStages:
     def answer(self, *parts):

@@ -208,13 +208,14 @@ def test_the_first_infinity_is_told_once_for_steps_in_a_row(tmp_path):
     ]
 
 
-def steps_with_nan(directory: Path, as_on_device: bool) -> list[str]:
+def steps_with_nan(directory: Path, way: str) -> list[str]:
     import torch
+    from msprobe.native import torch_adapter
+
+    torch_adapter().set_device_way(way)
 
     def steps() -> None:
         probe = debugger(directory, level="L1")
-        if as_on_device:
-            probe._task._session.treat_all_as_on_device()
         for begin in (0.0, -1.0):
             x = torch.full((2,), begin, requires_grad=True)
             probe.start()
@@ -226,9 +227,9 @@ def steps_with_nan(directory: Path, as_on_device: bool) -> list[str]:
     return log_of(steps)
 
 
-@pytest.mark.parametrize("as_on_device", [False, True])
-def test_the_first_nan_is_told_and_not_the_infinities_of_masks(tmp_path, as_on_device):
-    assert run(steps_with_nan, tmp_path, as_on_device) == [
+@pytest.mark.parametrize("way", ["none", "kernel", "operators"])
+def test_the_first_nan_is_told_and_not_the_infinities_of_masks(tmp_path, way):
+    assert run(steps_with_nan, tmp_path, way) == [
         "step 0: the first output with a NaN is that of Tensor.sqrt.0.backward",
         "step 1: the first output with a NaN is that of Tensor.sqrt.0.forward",
     ]

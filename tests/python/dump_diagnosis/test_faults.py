@@ -62,10 +62,8 @@ def test_faults_are_lines_of_the_file_and_one_warning(
         model(torch.ones(1, 2)).sum().backward()
         diagnosis.end_step()
     record = read("step1")
-    assert record["faults"] == [
-        "module '', attribute 'strange': Error: without a readable message",
-        "named_buffers() of the model: ValueError: no?[31m buffers",
-    ]
+    # named_buffers() of the model is not asked: what torch itself keeps of it is read.
+    assert record["faults"] == ["module '', attribute 'strange': Error: without a readable message"]
     assert record["modules"][""]["settings"] == {"eps": 0.5}
     assert set(record["parameters"]) == {"inner.weight", "inner.bias"}
     assert same(record["backward"][0]["after_reduction"]["inner.bias"], model.inner.bias.grad)

@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import zlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -324,6 +325,36 @@ class TestParameters:
         assert rows["0.weight"]["max"] == rows["0.weight"]["min"] == "7.5"
         assert float(rows["0.bias"]["max"]) == model[0].bias.grad.max()
         assert rows["2.bias"]["max"] == "-2.5"
+
+    @pytest.mark.parametrize("stage", [1, 3])
+    def test_a_gradient_that_deepspeed_has_in_a_flat_one(self, monitor, record, stage):
+        """This process has the second half of the first weight, and all of the bias behind it."""
+        model = nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 1, bias=False))
+        weight, bias, other = model.parameters()
+        flat = nn.Parameter(torch.zeros(6))
+        if stage == 1:
+            for parameter, begin, count, place in ((weight, 4, 4, 0), (bias, 0, 2, 4)):
+                address = SimpleNamespace(start=begin, numel=count)
+                parameter._hp_mapping = SimpleNamespace(
+                    hp_fragment=flat.narrow(0, place, count), lp_fragment_address=address
+                )
+            other._hp_mapping = None
+        else:
+            engine = SimpleNamespace(
+                get_param_id=id,
+                grad_position={id(weight): (0, 0, 4), id(bias): (0, 4, 2), id(other): (1, 0, 0)},
+                fp32_partitioned_groups_flat=[flat, nn.Parameter(torch.zeros(0))],
+            )
+            for parameter, count in ((weight, 4), (bias, 2), (other, 0)):
+                parameter._z3_optimizer, parameter.ds_tensor = engine, torch.zeros(count)
+                parameter.ds_numel = parameter.numel()
+        monitor(model)
+        flat.grad = torch.arange(1.0, 7.0)
+        torch.optim.SGD([flat], lr=0.1).step()
+        PrecisionDebugger.stop()
+        rows = record.rows(0)
+        assert list(rows) == ["0.weight", "0.bias"]
+        assert [(float(row["min"]), float(row["max"])) for row in rows.values()] == [(1, 4), (5, 6)]
 
     def test_sparse_gradients_are_left_out_with_a_warning(self, monitor, record, caplog):
         model = nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Linear(4, 2))

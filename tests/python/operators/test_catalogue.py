@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 import types
 from pathlib import Path
 
@@ -68,6 +69,20 @@ def test_every_function_of_torch_is_known_or_in_the_list_that_gets_shorter() -> 
     assert set(found) - set(listed) == set() or not torch.__version__.startswith("2.13.")
     if torch.__version__.startswith("2.13."):
         assert [name for name in listed if name not in found] == [], "take these out of unknown_operators.txt"
+
+
+def test_what_torch_calls_nondeterministic_is() -> None:
+    """By its documentation: kernels whose additions race, forward or backward, on the CPU or on CUDA."""
+    import torch
+
+    text = torch.use_deterministic_algorithms.__doc__ or ""
+    listed = text.partition("normally-nondeterministic")[2].partition("In addition")[0]
+    entries = re.findall(
+        r"\* :(?:class|func):`(torch\.[\w.]+)`(.*?)(?=\* :|The following|$)", listed, re.DOTALL
+    )
+    names = {name for name, when in entries if "sparse" not in when and "quantized" not in when}
+    assert len(names) > 40
+    assert {name for name in names if not core.find_operator(name).is_nondeterministic} == set()
 
 
 @pytest.mark.parametrize(

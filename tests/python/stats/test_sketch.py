@@ -125,8 +125,32 @@ def test_the_layout_does_not_matter(dtype: torch.dtype) -> None:
     scale = float(exact(flat).norm())
     for view in views:
         assert not view.is_contiguous()
+        assert sketch(view)["digest"] == sketch(view.contiguous())["digest"]
         apart = sums(view) - sums(view.contiguous())
         assert float(apart.abs().max()) <= tolerance(dtype) * scale
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *FP8, torch.int32, torch.int8], ids=str)
+def test_the_sums_depend_on_the_values_and_not_on_the_dtype(dtype: torch.dtype) -> None:
+    x = make(dtype, 5000, 8)
+    wide = exact(x)
+    assert float((sums(x) - sums(wide)).abs().max()) <= 2e-6 * float(wide.norm())
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dimension", [0, 1, 2])
+def test_shards_at_their_places_add_up_to_the_whole(dtype: torch.dtype, dimension: int) -> None:
+    x = make(dtype, 12 * 20 * 72, 9).reshape(12, 20, 72)
+    whole = sketch(x)
+    found, digest = torch.zeros(8, dtype=torch.float64), 0
+    for rank, part in enumerate(x.chunk(4, dimension)):
+        offsets = [0, 0, 0]
+        offsets[dimension] = rank * part.shape[dimension]
+        shard = sketch(part, shard=(list(x.shape), offsets))
+        found += torch.tensor(shard["sums"], dtype=torch.float64)
+        digest += shard["digest"]
+    assert digest % 2**64 == whole["digest"]
+    assert float((found - sums(x)).abs().max()) <= 2e-6 * whole["norm"]
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -169,6 +193,7 @@ def test_what_is_not_finite_counts_as_zero(dtype: torch.dtype, bad: float) -> No
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_nothing_is_finite(dtype: torch.dtype) -> None:
     found = sketch(torch.full((100,), math.nan, dtype=dtype))
+    assert found.pop("digest") != 0
     assert found == {"sums": [0.0] * 8, "min": 0.0, "max": 0.0, "mean": 0.0, "norm": 0.0}
 
 

@@ -73,6 +73,21 @@ def test_where_two_runs_part(runs, capsys):
     assert abs(first["target"] - first["reference"]) > first["band"] > 0
 
 
+@pytest.mark.parametrize(("metric", "code"), [("zeros", 0), ("norm", 1)])
+def test_one_element_more_beyond_a_threshold_is_no_part(tmp_path, capsys, metric, code):
+    """As between a CPU and a GPU: the gradient of 80 x 80 weights has one zero more."""
+    from msprobe.native import core
+
+    for name, numbers in {"cpu": [0.0, 0.0], "gpu": [1 / 6400, 0.0]}.items():
+        (tmp_path / name).mkdir()
+        store = core.MonitorStoreWriter(tmp_path / name / "monitor.db")
+        store.add_series(core.MonitorSeries("gradient", metric, "out.weight", "parameter", 0, "share"))
+        for step, number in enumerate(numbers):
+            store.append(step, [number])
+        store.flush()
+    assert said(capsys, tmp_path / "cpu", tmp_path / "gpu")[0] == code
+
+
 def test_alarms_are_listed_and_decide_the_exit_code(runs, tmp_path, capsys):
     folder = shutil.copytree(runs["reference"], tmp_path / "run")
     write_alarm(folder, 30, "gradient.norm", "NaN", "nonfinite")

@@ -295,7 +295,7 @@ def test_noise_on_a_mean_near_zero_is_no_divergence(tmp_path, asking):
         Node("DefaultModel", [other], 0, peer="DefaultModel"),
     )
     ask = asking(write(tmp_path / "a.vis.db", {(0, 0): pair}))
-    assert ask("findings")["findings"][0]["kind"] == "rounding"
+    assert ask("findings")["findings"] == []  # the order of a sum makes as much
     assert ask("list", only="suspicious")["total"] == 0
     assert ask("list", classes=[3])["total"] == 2  # the index is as it is in the file
 

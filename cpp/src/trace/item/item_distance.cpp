@@ -84,9 +84,8 @@ metrics::TensorFacts facts_of(const Trace& trace, const Item& item) {
     if (const auto sketch = read_sketch(trace.text(item.sketch))) {
       facts.is_exact = true;
       facts.sketch = sketch->sketch;
+      if (sketch->has_digest) facts.digest = sketch->sketch.digest;
       facts.non_finite = sketch->non_finite;
-      facts.mean = sketch->sketch.mean;
-      facts.norm = sketch->sketch.norm;
     }
   } else if (trace.text(item.shape) == "[]") {
     facts.is_exact = true;  // one element, written as it is

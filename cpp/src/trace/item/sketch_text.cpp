@@ -10,6 +10,9 @@
 namespace msprobe::trace {
 namespace {
 
+// The first form had neither this byte nor a digest.
+constexpr std::uint8_t kForm = 2;
+constexpr std::size_t kHead = sizeof(kForm) + sizeof(std::uint64_t);
 constexpr std::size_t kMoments = 2 * sizeof(double);
 constexpr std::size_t kNarrow = kMoments + stats::Sketch::kSums * sizeof(float);
 constexpr std::size_t kWide = kMoments + stats::Sketch::kSums * sizeof(double);
@@ -23,7 +26,9 @@ bool is_wide(std::optional<DType> dtype) noexcept {
 
 std::string sketch_bytes(const stats::Sketch& sketch, const stats::NonFinite& non_finite, bool wide) {
   std::string bytes;
-  bytes.reserve(kWide + kRest);
+  bytes.reserve(kHead + kWide + kRest);
+  put(bytes, kForm);
+  put(bytes, sketch.digest);
   put(bytes, sketch.mean);
   put(bytes, sketch.norm);
   for (const double sum : sketch.sums) {
@@ -45,12 +50,19 @@ std::string sketch_bytes(const stats::Sketch& sketch, const stats::NonFinite& no
 std::optional<SketchText> read_sketch(std::string_view base64) {
   const auto found = from_base64(base64);
   if (!found) return std::nullopt;
-  const std::size_t size = found->size();
+  const bool has_digest = found->size() % 8 == kHead % 8;
+  if (has_digest && found->size() < kHead) return std::nullopt;
+  const std::size_t size = found->size() - (has_digest ? kHead : 0);
   const bool has_rest = size == kNarrow + kRest || size == kWide + kRest;
   const std::size_t sums = has_rest ? size - kRest : size;
   if (sums != kNarrow && sums != kWide) return std::nullopt;
   Bytes bytes(*found);
   SketchText result;
+  result.has_digest = has_digest;
+  if (has_digest) {
+    if (bytes.take<std::uint8_t>() != kForm) return std::nullopt;
+    result.sketch.digest = bytes.take<std::uint64_t>();
+  }
   result.sketch.mean = bytes.take<double>();
   result.sketch.norm = bytes.take<double>();
   for (double& sum : result.sketch.sums) sum = sums == kWide ? bytes.take<double>() : bytes.take<float>();

@@ -16,6 +16,7 @@ struct SketchText {
   stats::Sketch sketch;
   stats::NonFinite non_finite;
   bool has_extremes = false;  // else minimum and maximum of the sketch are those of the tensor
+  bool has_digest = true;     // false: of the first form, whose sums take the elements in another order
 };
 
 /// As bytes: they stand in the event log as they are, in JSON as base64. `wide`: sums as double, not as
@@ -25,7 +26,7 @@ std::string sketch_bytes(const stats::Sketch& sketch, const stats::NonFinite& no
 /// Whether sums of that dtype are kept as double: those of 64-bit types are.
 bool is_wide(std::optional<DType> dtype) noexcept;
 
-/// What sketch_bytes() made, as base64; nothing for anything else.
+/// What sketch_bytes() made, here or in the first form, as base64; nothing for anything else.
 std::optional<SketchText> read_sketch(std::string_view base64);
 
 }  // namespace msprobe::trace

@@ -113,7 +113,7 @@ Statistics measure(const TensorView& view, bool checksum, ThreadPool* pool) {
   return result;
 }
 
-Statistics statistics_of(const stats::Summary& summary, DType dtype) {
+Statistics statistics_of(const stats::Summary& summary, DType dtype, NormIn norm) {
   Statistics result;
   result.checksum = summary.crc32;
   result.nan_count = summary.nan_count;
@@ -122,12 +122,23 @@ Statistics statistics_of(const stats::Summary& summary, DType dtype) {
     const stats::NonFinite non_finite{summary.nan_count, summary.pos_inf_count, summary.neg_inf_count};
     result.sketch = sketch_bytes(*summary.sketch, non_finite, is_wide(dtype));
   }
-  if (summary.count == 0 || is_complex(dtype)) return result;
+  if (summary.count == 0) return result;
+  if (is_complex(dtype)) {
+    if (!summary.max || dtype == DType::kComplex32) return result;
+    result.form = Statistics::Form::kNoNorm;
+    const bool narrow = dtype == DType::kComplex64;
+    const auto rounded = [narrow](double value) { return narrow ? static_cast<float>(value) : value; };
+    result.max = rounded(*summary.max);
+    result.min = rounded(*summary.min);
+    result.mean = rounded(*summary.mean);
+    return result;
+  }
   result.form = dtype == DType::kBool ? Statistics::Form::kBool : Statistics::Form::kFloats;
   result.max = in_dtype_of_reduction(summary.max.value_or(0), dtype);
   result.min = in_dtype_of_reduction(summary.min.value_or(0), dtype);
   result.mean = in_dtype_of_reduction(summary.mean.value_or(0), dtype);
-  result.norm = in_dtype_of_reduction(summary.norm, dtype);
+  result.norm =
+      norm == NormIn::kDType ? in_dtype_of_reduction(summary.norm, dtype) : static_cast<float>(summary.norm);
   return result;
 }
 

@@ -20,7 +20,9 @@ from msprobe.replay.dump_file import Dump
 from msprobe.replay.execution import device_named
 from msprobe.replay.functions import function_named
 from msprobe.replay.loop import each_call
+from msprobe.tensors.float32_products import roundings
 from msprobe.terminal.progress import Progress
+from msprobe.training.torch_state import switches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,7 +145,13 @@ def work(
 
     dump = Dump(job.path)
     config = job.options.config
-    checker = Checker(device, config.white_list, config.black_list, threads=torch.get_num_threads())
+    checker = Checker(
+        device,
+        config.white_list,
+        config.black_list,
+        threads=torch.get_num_threads(),
+        roundings=roundings(switches(), device.partition(":")[0]),
+    )
 
     def judge(name: str) -> CallResult:
         return checker.skipped(name) or checker.check(dump.call(name))

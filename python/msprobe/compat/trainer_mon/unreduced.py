@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.hooks.functions import AttributeExchange
 from msprobe.native import log
+from msprobe.training.model_parts import modules
 from msprobe.training.phases import ArrivedGradients, CallWatch
 
 if TYPE_CHECKING:
@@ -166,5 +167,5 @@ class UnreducedGradients:
 
 def _is_sharded_by_fsdp(chunks: Sequence[nn.Module]) -> bool:
     return any(
-        type(module).__name__ == "FullyShardedDataParallel" for chunk in chunks for module in chunk.modules()
+        type(module).__name__ == "FullyShardedDataParallel" for chunk in chunks for module in modules(chunk)
     )

@@ -7,7 +7,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config_check.checks.check_result import ERROR, WARNING, CheckResult, Difference, shown
-from msprobe.config_check.checks.devices import OF_ANOTHER_DEVICE, counterparts, devices_of
+from msprobe.config_check.checks.devices import (
+    OF_ANOTHER_DEVICE,
+    SAID_BY_COUNTERPARTS,
+    counterparts,
+    devices_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +62,7 @@ def check_settings(reference: Pack, target: Pack, likelihood: Likelihood) -> Che
             for name in sorted(names)
         ]
         if devices.differ:
+            compared = [row for row in compared if row[0] not in SAID_BY_COUNTERPARTS]
             compared += counterparts(devices, reference_settings, target_settings)
         for name, *both in compared:
             values = shown(both[0]), shown(both[1])

@@ -85,6 +85,8 @@ def _device_of(pack: Pack) -> str:
 # ---- settings that mean the same on several devices
 
 _TORCH = "torch."
+# What they do depends on the device, and is compared as that.
+SAID_BY_COUNTERPARTS = ("torch.get_float32_matmul_precision", "torch.backends.fp32_precision")
 
 
 def counterparts(devices: Devices, reference: _Settings, target: _Settings) -> Iterator[tuple[str, Any, Any]]:

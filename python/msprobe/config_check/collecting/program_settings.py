@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.config_check.collecting.hyperparameters import Parameters, flattened, merge
 from msprobe.native import log
+from msprobe.training.model_parts import modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -148,9 +149,7 @@ class _Found:
                 self.settings(value)
 
     def module(self, module: Any) -> None:
-        import torch
-
-        for part in list(torch.nn.Module.modules(module)):
+        for part in list(modules(module)):
             self.settings(part)
             attributes = _attributes(part)
             for name in _OF_A_MODULE:

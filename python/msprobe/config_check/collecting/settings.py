@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.regular_file import open_text, read_bytes
-from msprobe.hooks.modules import uncompiled
 from msprobe.native import log
+from msprobe.training.model_parts import chain, is_training, modules, parameters, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -244,19 +244,20 @@ def _processes() -> Settings:
 def _model(model: Any) -> Settings:
     from torch.nn.parameter import is_lazy
 
-    root: nn.Module = uncompiled(model)
-    parameters = [one for one in root.parameters() if not is_lazy(one)]
-    dtypes = sorted({str(one.dtype) for one in parameters})
+    root: nn.Module = unwrapped(model)
+    known = [one for one in parameters(root) if not is_lazy(one)]
+    dtypes = sorted({str(one.dtype) for one in known})
     return {
         "class": f"{type(root).__module__}.{type(root).__qualname__}",
-        "compiled": root is not model or getattr(root, "_compiled_call_impl", None) is not None,
-        "training": root.training,
-        "modules": sum(1 for _ in root.modules()),
-        "parameters": sum(one.numel() for one in parameters),
-        "parameters_with_gradient": sum(one.numel() for one in parameters if one.requires_grad),
+        "compiled": any(hasattr(one, "_orig_mod") for one in chain(model))
+        or getattr(root, "_compiled_call_impl", None) is not None,
+        "training": is_training(root),
+        "modules": sum(1 for _ in modules(root)),
+        "parameters": sum(one.numel() for one in known),
+        "parameters_with_gradient": sum(one.numel() for one in known if one.requires_grad),
         "dtypes": " ".join(dtypes),
-        "device": parameters[0].device.type if parameters else "",
-        "modules_in_eval_mode": sum(not one.training for one in root.modules()),
+        "device": known[0].device.type if known else "",
+        "modules_in_eval_mode": sum(not is_training(one) for one in modules(root)),
     }
 
 

@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from msprobe.hooks.modules import uncompiled
 from msprobe.native import UnsupportedError, torch_adapter
 from msprobe.training.measurement import described
+from msprobe.training.model_parts import named_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -193,7 +193,7 @@ def _members(value: Any) -> Iterable[tuple[Any, Any]] | None:
 
 def measure_weights(model: Any, checksum: str) -> tuple[Any, Any]:
     """Statistics and fingerprints of all parameters by name."""
-    named = dict(uncompiled(model).named_parameters())
+    named = dict(named_parameters(model))
     measured = dict(zip(named, measure_all(list(named.values()), checksum, in_float32=True)))
     statistics = {name: one.statistics for name, one in measured.items() if one.statistics is not None}
     return statistics, {name: one.fingerprint for name, one in measured.items()}

@@ -1,0 +1,156 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Summaries as stats::summarize() gives them, of tensors of a device. Checksums need the elements on the
+// host.
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <cstring>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "msprobe/error.h"
+#include "msprobe/torch.h"
+#include "torch/device_meters.h"
+#include "torch/device_summary.h"
+#include "torch/host_copy.h"
+#include "torch/tensor.h"
+
+namespace msprobe::torch_adapter {
+namespace {
+
+using device::Word;
+using Checksum = stats::SummaryOptions::Checksum;
+
+// Made of signs at a time.
+constexpr std::int64_t kSignElements = std::int64_t{1} << 20;
+
+void check_request(const DeviceRequest& request) {
+  if (const std::string reason = why_unreadable(request.tensor); !reason.empty()) {
+    throw UnsupportedError("summarize: the tensor " + reason);
+  }
+  const stats::SummaryOptions& options = request.options;
+  if (request.tensor.is_complex() && (!options.bounds.empty() || !options.signs.empty())) {
+    throw InvalidArgument("summarize: bounds and signs are not defined for complex tensors");
+  }
+  if (!options.shard.shape.empty()) throw UnsupportedError("summarize: shards are not sketched on a device");
+  const std::size_t bytes = stats::sign_bytes(request.tensor.numel());
+  if (!options.signs.empty() && options.signs.size() < bytes) {
+    throw InvalidArgument("summarize: signs need " + std::to_string(bytes) + " bytes, found " +
+                          std::to_string(options.signs.size()));
+  }
+}
+
+void add_signs(const at::Tensor& tensor, std::span<std::uint8_t> signs) {
+  const at::Tensor weights = at::bitwise_left_shift(at::ones({8}, tensor.options().dtype(at::kByte)),
+                                                    at::arange(8, tensor.options().dtype(at::kByte)));
+  std::uint8_t* to = signs.data();
+  const auto pack = [&](const at::Tensor& flags) {
+    const at::Tensor packed = at::sum(flags.view({-1, 8}) * weights, {1}, /*keepdim=*/false, at::kByte).cpu();
+    std::memcpy(to, packed.const_data_ptr(), packed.nbytes());
+    to += packed.nbytes();
+  };
+  at::Tensor left = at::empty({0}, weights.options());  // less than a byte of an earlier piece
+  for_pieces(tensor, kSignElements, [&](const at::Tensor& piece, std::int64_t) {
+    const at::Tensor known = c10::isFloat8Type(piece.scalar_type()) ? piece.to(at::kFloat) : piece;
+    const at::Tensor flags = known.gt(0).to(at::kByte);
+    const at::Tensor all = left.numel() > 0 ? at::cat({left, flags}) : flags;
+    const std::int64_t whole = all.numel() / 8 * 8;
+    if (whole > 0) pack(all.slice(0, 0, whole));
+    left = all.slice(0, whole);
+  });
+  if (left.numel() > 0) pack(at::constant_pad_nd(left, {0, 8 - left.numel()}, 0));
+}
+
+struct SignsOf {
+  at::Tensor tensor;
+  std::span<std::uint8_t> to;
+};
+
+// By the kernel where the device has one, together; else by operators, one by one.
+void bring_signs(const std::vector<SignsOf>& all) {
+  std::map<std::string, std::vector<device::Meter::Signs>> by_kernel;
+  std::map<std::string, c10::Device> devices;
+  for (const SignsOf& one : all) {
+    const c10::Device where = one.tensor.device();
+    if (meter_of(where) == nullptr || !device::takes(view_of_plain(one.tensor))) {
+      add_signs(one.tensor, one.to);
+      continue;
+    }
+    by_kernel[where.str()].push_back({view_of_plain(one.tensor), one.to});
+    devices.emplace(where.str(), where);
+  }
+  for (const auto& [name, signs] : by_kernel) {
+    const c10::Device where = devices.at(name);
+    meter_of(where)->bring_signs(native_stream(current_stream(where)), signs);
+  }
+}
+
+std::uint32_t checksum_of(const at::Tensor& tensor, Checksum checksum) {
+  const at::Tensor host = host_copy(tensor);
+  stats::SummaryOptions options;
+  options.checksum = checksum;
+  return *stats::summarize(view_of_plain(host), options).crc32;
+}
+
+// What is asked of a tensor in one launch: a sketch, or all the rest.
+Measured question(const at::Tensor& tensor, const stats::SummaryOptions& options, bool sketch) {
+  if (sketch) return {.tensor = tensor, .wanted = device::kSketches};
+  const bool narrow = at::isFloatingType(tensor.scalar_type()) && tensor.scalar_type() != at::kDouble;
+  return {.tensor = tensor,
+          .wanted = options.powers ? device::kPowers | device::kCounts : Word{device::kCounts},
+          .small = narrow ? static_cast<float>(options.small) : options.small,
+          .bounds = {options.bounds.begin(), options.bounds.end()}};
+}
+
+}  // namespace
+
+std::vector<stats::Summary> summarize_on_device(const std::vector<DeviceRequest>& requests) {
+  const c10::NoGradGuard no_grad;
+  std::vector<Measured> questions;
+  std::vector<at::Tensor> tensors;
+  for (const DeviceRequest& request : requests) {
+    check_request(request);
+    tensors.push_back(resolved(request.tensor));
+    questions.push_back(question(tensors.back(), request.options, false));
+  }
+  std::vector<std::size_t> sketched;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (!requests[i].options.sketch) continue;
+    sketched.push_back(i);
+    questions.push_back(question(tensors[i], requests[i].options, true));
+  }
+  std::vector<SignsOf> signs;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::span<std::uint8_t> to = requests[i].options.signs;
+    if (!to.empty() && tensors[i].numel() > 0) signs.push_back({tensors[i], to});
+  }
+  const std::vector<Launched> launched = launch(questions);
+  bring_signs(signs);
+  collect_results();
+  std::vector<Fetched> fetched = fetch(launched);
+  std::vector<stats::Summary> summaries(requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const stats::SummaryOptions& options = requests[i].options;
+    stats::Summary& summary = summaries[i];
+    if (tensors[i].numel() == 0) {  // the host knows the answer
+      const std::int64_t shape[] = {0};
+      summary = stats::summarize({nullptr, DType::kFloat32, shape, {}}, options);
+      continue;
+    }
+    summary = std::move(fetched[i].summary);
+    if (!options.powers) summary.sum_abs = summary.fourth_powers = std::nullopt;
+    if (options.small <= 0) summary.small_count = std::nullopt;
+    if (options.checksum != Checksum::kNone) summary.crc32 = checksum_of(tensors[i], options.checksum);
+  }
+  for (std::size_t k = 0; k < sketched.size(); ++k) {
+    summaries[sketched[k]].sketch = fetched[requests.size() + k].summary.sketch;
+  }
+  return summaries;
+}
+
+}  // namespace msprobe::torch_adapter
