@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
 """The held-out set is whole: every line that a case changes is in its script. Its answers are asked once, by
-hand (unseen/table.py).
+hand (unseen/held_out.py).
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -20,6 +21,15 @@ WriteConfig = Callable[..., Path]
 # Started in the background, without job control: programs that tests start would ignore Ctrl-C, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def level_of_the_log() -> Iterator[None]:
+    """What a test shows of the log does not depend on those before it."""
+    log = logging.getLogger("msprobe")
+    level = log.level
+    yield
+    log.setLevel(level)
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The held-out set: records it, checks that it is what it says, and asks about it once.
 
-    python tests/faults/unseen/table.py OUT                             records, and checks without asking
-    python tests/faults/unseen/table.py OUT --page docs/held_out.md     asks, and writes the page
+    python tests/faults/unseen/held_out.py OUT                             records, and checks without asking
+    python tests/faults/unseen/held_out.py OUT --page docs/held_out.md     asks, and writes the page
 
 Needs `transformers`. A set is fair as long as nobody has seen an answer to it: no rule and no number of the
 verdict may be chosen by what comes of it, and it is asked once.
@@ -110,7 +110,7 @@ it say nothing of unseen models.
 
 Made by one command; `tests/faults/unseen` has the scripts and every changed line:
 
-    python tests/faults/unseen/table.py OUT --page docs/held_out.md
+    python tests/faults/unseen/held_out.py OUT --page docs/held_out.md
 
 **first**: the first cause is at the changed line. **named**: another of the causes is. **accused**: a
 healthy pair is said to differ. **differs by**: the largest relative difference of losses and weights,
