@@ -80,6 +80,7 @@ MSPROBE_ANYWHERE constexpr Word lane(Long group, Word place) {
 MSPROBE_ANYWHERE constexpr Word reversed(Word word, unsigned size) {
   if (size == 1) return word;
   const Word swapped = ((word & 0x00FF00FFU) << 8) | ((word >> 8) & 0x00FF00FFU);
+  // NOLINTNEXTLINE(modernize-use-std-bit): compiled for devices, too, where there is no std
   return size == 2 ? swapped : (swapped << 16) | (swapped >> 16);
 }
 

@@ -110,7 +110,7 @@ class Inside {
     driver().check(driver().push(context), "its context");
     driver().exchange_capture_mode(&mode_);
   }
-  ~Inside() {
+  ~Inside() {  // NOLINT(bugprone-exception-escape): the driver was loaded by the constructor
     driver().exchange_capture_mode(&mode_);
     Context popped = nullptr;
     driver().pop(&popped);
@@ -129,6 +129,7 @@ class CudaMark final : public Mark {
     driver().check(driver().create_event(&event_, kNoTiming), "an event");
     driver().check(driver().record(event_, stream), "an event");
   }
+  // NOLINTNEXTLINE(bugprone-exception-escape): the driver was loaded by the constructor
   ~CudaMark() override {
     if (driver().push(context_) != 0) return;  // the process ends, and the driver with it
     driver().destroy_event(event_);
@@ -192,6 +193,7 @@ class CudaDevice final : public Device {
     const Inside inside(context_);
     Address address = 0;
     driver().check(driver().allocate(&address, bytes), "memory of the device");
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver has addresses as integers
     std::shared_ptr<void> owned(reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)),
                                 [context = context_](void* memory) {
                                   if (driver().push(context) != 0) return;

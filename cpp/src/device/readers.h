@@ -259,7 +259,8 @@ struct ChunkReader {
     Chunk chunk = {};
     MSPROBE_ROLLED
     for (Word k = 0; k < whole; ++k) {
-      const Word bits = static_cast<Word>(bits_at(data + k * kSize, kSize)) << (k * kSize % 4 * 8);
+      const Word bits = static_cast<Word>(bits_at(data + static_cast<Long>(k) * kSize, kSize))
+                        << (k * kSize % 4 * 8);
       MSPROBE_UNROLLED
       for (Word j = 0; j < 4; ++j) chunk.words[j] |= j == k * kSize / 4 ? bits : 0;
     }
@@ -361,7 +362,7 @@ struct ElementReader {
     double value[2] = {};
     MSPROBE_UNROLLED
     for (Word p = 0; p < kParts; ++p) {
-      const Long bits = bits_at(item.data + at + p * size, size);
+      const Long bits = bits_at(item.data + at + static_cast<Long>(p) * size, size);
       value[p] = value_of(item.dtype, bits);
       if ((item.wanted & kSketches) == 0) continue;
       digest += position::digest_of(bits, size, place + p) * factor;

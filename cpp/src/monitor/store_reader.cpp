@@ -125,7 +125,7 @@ struct StoreReader::State {
   template <typename Work>
   auto reading(Work work) {
     const std::lock_guard lock(mutex);
-    guard->begin_answer();
+    guard->begin_answer();  // NOLINT(bugprone-unchecked-optional-access): set by the constructor
     try {
       const Snapshot snapshot(*database);
       return work();

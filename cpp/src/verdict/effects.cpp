@@ -70,7 +70,9 @@ double Effects::of_group(std::uint32_t group) {
     if (last.next < last.consumers.size()) {
       const std::uint32_t consumer = last.consumers[last.next];
       if (begins(consumer)) continue;
-      if (of_groups_[consumer]) last.effect = std::max(last.effect.value_or(0), *of_groups_[consumer]);
+      if (const std::optional<double>& effect = of_groups_[consumer]) {
+        last.effect = std::max(last.effect.value_or(0), *effect);
+      }
       ++last.next;
       continue;
     }

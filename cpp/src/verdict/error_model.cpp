@@ -439,6 +439,7 @@ namespace msprobe::compare {
 
 std::vector<VerdictNumber> verdict_numbers() {
   std::vector<VerdictNumber> result;
+  result.reserve(verdict::kNumbers.size());
   for (const verdict::Number& one : verdict::kNumbers) {
     result.push_back({one.name, verdict::in_force.*one.value, one.source});
   }
@@ -447,6 +448,7 @@ std::vector<VerdictNumber> verdict_numbers() {
 
 std::vector<std::array<std::string_view, 3>> verdict_rules() {
   std::vector<std::array<std::string_view, 3>> result;
+  result.reserve(std::size(verdict::kRuleRows));
   for (const verdict::RuleRow& one : verdict::kRuleRows) result.push_back({one.id, one.place, one.tolerance});
   return result;
 }

@@ -79,6 +79,7 @@ std::vector<SuspectNode> suspects_of_nodes(const std::vector<NodeDistances>& nod
     if (order.size() >= kMost) break;
   }
   std::vector<SuspectNode> result;
+  result.reserve(order.size());
   for (const std::int64_t place : order) result.push_back(found[place]);
   return result;
 }

@@ -124,7 +124,7 @@ Statistics statistics_of(const stats::Summary& summary, DType dtype, NormIn norm
   }
   if (summary.count == 0) return result;
   if (is_complex(dtype)) {
-    if (!summary.max || dtype == DType::kComplex32) return result;
+    if (!summary.max || !summary.min || !summary.mean || dtype == DType::kComplex32) return result;
     result.form = Statistics::Form::kNoNorm;
     const bool narrow = dtype == DType::kComplex64;
     const auto rounded = [narrow](double value) { return narrow ? static_cast<float>(value) : value; };
