@@ -83,7 +83,7 @@ class RunRecording:
     def _told(self) -> str:
         seen = self._session.seen
         if not self._begun:
-            return ""
+            return "" if self._file is None else f"recorded: nothing: {self._settings.output}"
         if not seen.models:
             return (
                 "no model was trained in this process: nothing is recorded (MSPROBE_CONFIG records those "
@@ -107,8 +107,12 @@ class RunRecording:
             self._session.install()
             self._begun = True
         except Exception as error:
-            log.warning("nothing is recorded: %s: %s", type(error).__name__, error)
+            why = f"{type(error).__name__}: {error}"
+            log.warning("nothing is recorded: %s", why)
             self._session.close()
+            self._session.seen.notes.append(why)
+            with contextlib.suppress(Error):
+                self._file = RunFile(self._settings, self._program)
 
     def end(self, outcome: str, *, always: bool = False) -> None:
         """Everything is on disk when it returns.
