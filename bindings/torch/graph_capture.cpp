@@ -56,7 +56,7 @@ bool captures_graph() {
 
 void register_graph_capture(py::module_& m) {
   set_capture_question(kOfTorch);
-  m.def("captures_graph", &captures_graph);
+  m.def("captures_graph", [] { return captures_graph(); });
   // For tests: as if the current streams of all devices, the CPU among them, were captured.
   m.def(
       "pretend_capture",
