@@ -25,7 +25,7 @@ WAYS = (
     *("clipped_by_parts", *KERNELS),
 )
 ACCUSED = {
-    "float32": ("threads", "no_mkldnn", "channels_last", "fused"),
+    "float32": ("no_mkldnn",),
     "bfloat16": ("threads",),
 }
 """What the verdict gets wrong today."""
