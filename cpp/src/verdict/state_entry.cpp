@@ -69,10 +69,6 @@ std::optional<double> number_of(const Json& entry) {
   return entry.is_object() ? entry["value"].number() : entry.number();
 }
 
-double unit_of(const Json& entry) {
-  return is_tensor(entry) ? metrics::unit_roundoff(trace::dtype_of(entry["dtype"].text())) : 0;
-}
-
 std::string shown(const Json& entry) {
   if (is_tensor(entry)) return std::string(entry["dtype"].text()) + " " + shown(entry["shape"]);
   if (entry.is_object() && entry.keys().size() == 1 && entry.find("value") != nullptr)
@@ -97,12 +93,6 @@ std::string shown(const Json& entry) {
 
 bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-std::string joined(std::initializer_list<std::string_view> parts) {
-  std::string text;
-  for (const std::string_view part : parts) text += part;
-  return text;
 }
 
 std::string module_of(std::string_view name) {

@@ -4,7 +4,6 @@
 
 /// Entries of diagnosis.json: a tensor, or a value (docs/formats/diagnosis.md).
 
-#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,9 +25,6 @@ metrics::Distance entry_distance(const trace::Json& target, const trace::Json& r
 /// Of {"value": 0.5}, and of a bare number.
 std::optional<double> number_of(const trace::Json& entry);
 
-/// Unit roundoff of a tensor; 0 for anything else.
-double unit_of(const trace::Json& entry);
-
 /// A value for a sentence.
 std::string shown(const trace::Json& entry);
 
@@ -47,8 +43,6 @@ std::vector<EntryPair> common(const trace::Json& target, const trace::Json& refe
 double negligible(const std::vector<EntryPair>& entries);
 
 bool is_one_of(std::string_view word, std::span<const std::string_view> words);
-
-std::string joined(std::initializer_list<std::string_view> parts);
 
 /// "layers.0.fc.weight" -> "layers.0.fc"; empty where there is no dot.
 std::string module_of(std::string_view name);
