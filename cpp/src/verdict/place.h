@@ -65,6 +65,20 @@ struct Source {
   double likely() const noexcept { return distance.value > unseen ? distance.value : unseen; }
 };
 
+inline Source source_of(const metrics::Distance& distance, const Tensor& tensor,
+                        std::uint32_t row = kNoPlace) {
+  Source source;
+  source.distance = distance;
+  source.tensor = tensor;
+  source.row = row;
+  return source;
+}
+
+/// Of what is off by so much, and of which no more is known.
+inline metrics::Distance of_error(double error) {
+  return {.value = error, .low = error, .high = error, .expected = error, .bias = error, .equal = error == 0};
+}
+
 struct Place {
   Rule rule = Rule::kOrigin;
   Tensor tensor;

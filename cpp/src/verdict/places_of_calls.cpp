@@ -14,18 +14,6 @@ using operators::Gain;
 using operators::Keeps;
 using Part = Item::Part;
 
-Distance of_error(double error) {
-  return {.value = error, .low = error, .high = error, .expected = error, .bias = error, .equal = error == 0};
-}
-
-Source source_of(const Distance& distance, const Tensor& tensor, std::uint32_t row = kNoPlace) {
-  Source source;
-  source.distance = distance;
-  source.tensor = tensor;
-  source.row = row;
-  return source;
-}
-
 bool is_tensor(const Item& item) { return item.kind == Item::Kind::kTensor; }
 
 }  // namespace

@@ -23,10 +23,7 @@ verdict::Place place_of(double entered) {
   verdict::Place place;
   place.rule = verdict::Rule::kOpaque;
   place.tensor.unit = kEpsilon / 2;
-  verdict::Source source;
-  source.distance.value = source.distance.high = source.distance.expected = entered * kEpsilon;
-  source.distance.equal = entered == 0;
-  place.sources = {source};
+  place.sources = {verdict::source_of(verdict::of_error(entered * kEpsilon), {})};
   return place;
 }
 

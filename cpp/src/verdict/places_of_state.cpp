@@ -137,10 +137,7 @@ class StateWalk {
     const auto facts = tensor_of(*entry.reference);
     if (before_ == nullptr || !facts) return place_of(entry);
     if (const metrics::Distance* updated = before_->updated.find(*facts)) {
-      Source source;
-      source.distance = *updated;
-      source.tensor = tensor_of(*facts);
-      return made_of(entry, Gain::kSum, {source});
+      return made_of(entry, Gain::kSum, {source_of(*updated, tensor_of(*facts))});
     }
     const auto left = before_->left.find(entry.name);
     const auto earlier = before_->parameters.find(entry.name);
@@ -149,8 +146,8 @@ class StateWalk {
     Place place = place_of(entry);
     place.rule = Rule::kUpdate;
     place.step = metrics::distance(*facts, earlier->second).expected;
-    place.sources = {source_of_error(left->second.error, place.tensor),
-                     source_of_error(left->second.error_of_step, place.tensor)};
+    place.sources = {source_of(of_error(left->second.error), place.tensor),
+                     source_of(of_error(left->second.error_of_step), place.tensor)};
     return place;
   }
 
@@ -207,9 +204,8 @@ class StateWalk {
     const std::vector<EntryPair> entries = common(ours, theirs);
     const double floor = negligible(entries);
     for (const EntryPair& entry : entries) {
-      Source source;
-      source.distance = entry_distance(*entry.target, *entry.reference, floor);
-      if (const auto facts = tensor_of(*entry.reference)) source.tensor = tensor_of(*facts);
+      const Source source =
+          source_of(entry_distance(*entry.target, *entry.reference, floor), place_of(entry).tensor);
       found_.judge(kind, phase, entry, source.distance, place_of_entry(entry), {reason, {entry.name}});
       reached[entry.name] = source;
     }
@@ -229,10 +225,7 @@ class StateWalk {
     if (calls_.walk.compared == 0) return unknown(entry);
     const auto facts = tensor_of(*entry.reference);
     if (const metrics::Distance* made = facts ? calls_.gradients_of_parameters.find(*facts) : nullptr) {
-      Source source;
-      source.distance = *made;
-      source.tensor = tensor_of(*facts);
-      return made_of(entry, Gain::kSum, {source});
+      return made_of(entry, Gain::kSum, {source_of(*made, tensor_of(*facts))});
     }
     return through_all(entry, std::max(calls_.walk.noise, calls_.gradients));
   }
@@ -267,7 +260,7 @@ class StateWalk {
   static Place clipped(const Reached& before, const EntryPair& entry) {
     Place place = after(before, entry, Gain::kElementwise);
     if (place.rule == Rule::kOperator)
-      place.sources.push_back(source_of_error(largest_of(before).error(), place.tensor));
+      place.sources.push_back(source_of(of_error(largest_of(before).error()), place.tensor));
     return place;
   }
 
@@ -381,9 +374,8 @@ class StateWalk {
       for (EntryPair& entry : entries) {
         const std::string parameter = entry.name;
         entry.name += "." + kind;
-        Source source;
-        source.distance = entry_distance(*entry.target, *entry.reference, floor);
-        if (const auto facts = tensor_of(*entry.reference)) source.tensor = tensor_of(*facts);
+        const Source source =
+            source_of(entry_distance(*entry.target, *entry.reference, floor), place_of(entry).tensor);
         const Place place = is_after ? state_after(parameter, entry, before, gradients) : state_before(entry);
         Finding* const found = found_.judge(
             FindingKind::kOptimizerState, is_after ? Phase::kUpdate : Phase::kOptimizerState, entry,
@@ -399,7 +391,7 @@ class StateWalk {
     if (before_ == nullptr) return place_of(entry);
     const auto left = before_->left.find("state." + entry.name);
     if (left == before_->left.end()) return through_all(entry, before_->noise);
-    return made_of(entry, Gain::kSum, {source_of_error(left->second.error, place_of(entry).tensor)});
+    return made_of(entry, Gain::kSum, {source_of(of_error(left->second.error), place_of(entry).tensor)});
   }
 
   // Of what it was, and of the gradient or its square.

@@ -42,15 +42,8 @@ Place through_all(const EntryPair& entry, double error) {
   Place place = place_of(entry);
   place.rule = Rule::kOpaque;
   place.calls = 2;
-  place.sources = {source_of_error(error, place.tensor)};
+  place.sources = {source_of(of_error(error), place.tensor)};
   return place;
-}
-
-Source source_of_error(double error, const Tensor& tensor) {
-  Source source;
-  source.distance = {.value = error, .high = error, .expected = error, .bias = error, .equal = error == 0};
-  source.tensor = tensor;
-  return source;
 }
 
 // ---- findings

@@ -23,7 +23,6 @@ Place made_of(const EntryPair& entry, operators::Gain gain, std::vector<Source> 
 Place unknown(const EntryPair& entry);
 /// By all calls of a step, which are not seen one by one, where they are off by so much.
 Place through_all(const EntryPair& entry, double error);
-Source source_of_error(double error, const Tensor& tensor);
 
 // ---- findings
 

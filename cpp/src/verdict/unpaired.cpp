@@ -136,7 +136,7 @@ std::vector<Source> Unpaired::sources(std::uint32_t record, const compare::StepW
         if (before == nullptr) continue;
         const Distance* const left = before->updated.find(trace::facts_of(reference, item));
         const double error = left != nullptr ? left->high : before->noise;
-        larger(all, {.value = error, .high = error, .expected = error, .bias = error, .equal = error == 0});
+        larger(all, of_error(error));
         continue;
       }
       const std::uint32_t row = calls_.row_of_reference(source);

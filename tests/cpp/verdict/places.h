@@ -40,12 +40,7 @@ inline Distance off_by(double relative, double bias = 0) {
           .equal = relative == 0};
 }
 
-inline Source source(double error = 0, Tensor tensor = normal()) {
-  Source one;
-  one.distance = off_by(error);
-  one.tensor = tensor;
-  return one;
-}
+inline Source source(double error = 0, Tensor tensor = normal()) { return source_of(off_by(error), tensor); }
 
 inline Source saved(double error, Tensor tensor = normal()) {
   Source one = source(error, tensor);
