@@ -9,23 +9,39 @@
 #include "verdict/numbers.h"
 
 namespace msprobe::verdict {
+namespace {
 
-std::string_view rule_name(Rule rule) noexcept {
-  switch (rule) {
-    case Rule::kSameValue: return "same_value";
-    case Rule::kOperator: return "operator";
-    case Rule::kOpaque: return "opaque";
-    case Rule::kOrigin: return "origin";
-    case Rule::kUpdate: return "update";
-    case Rule::kUnknown: break;
+struct RuleText {
+  Rule rule;
+  std::string_view name, english, chinese;
+};
+constexpr std::array kRuleTexts{
+    RuleText{Rule::kSameValue, "same_value",
+             "It is the value of another place: as far off as that, and no farther.",
+             "它就是另一处的值:偏差不应超过那一处。"},
+    RuleText{Rule::kOperator, "operator",
+             "One call made it: each source counts with the gain of the operator.",
+             "由一次调用得出:每个来源按该算子的增益计入。"},
+    RuleText{Rule::kOpaque, "opaque", "Several calls made it, of which only the ends are seen.",
+             "由多次调用得出,只看得到两端。"},
+    RuleText{Rule::kOrigin, "origin", "Nothing computed it: it is read, and rounded once.",
+             "并非计算得出:读入并舍入一次。"},
+    RuleText{Rule::kUpdate, "update", "An optimizer moved it by a step.", "优化器更新了它。"},
+    RuleText{Rule::kUnknown, "unknown", "What it is made of cannot be compared.", "其来源无法比较。"}};
+
+std::string_view name_of_rule(Rule rule) {
+  for (const RuleText& one : kRuleTexts) {
+    if (one.rule == rule) return one.name;
   }
-  return "unknown";
+  return {};
 }
+
+}  // namespace
 
 compare::Explanation explanation(const Place& place, const Tolerance& allowed,
                                  const std::function<std::string(std::uint32_t)>& name_of) {
   compare::Explanation sum;
-  sum.rule = rule_name(place.rule);
+  sum.rule = name_of_rule(place.rule);
   sum.operator_name = place.by.name;
   for (std::size_t i = 0; i < allowed.of_sources.size() && i < place.sources.size(); ++i) {
     const Source& source = place.sources[i];
@@ -46,20 +62,6 @@ compare::Explanation explanation(const Place& place, const Tolerance& allowed,
 namespace msprobe::compare {
 namespace {
 
-struct RuleText {
-  std::string_view rule, english, chinese;
-};
-constexpr std::array kRules{
-    RuleText{"same_value", "It is the value of another place: as far off as that, and no farther.",
-             "它就是另一处的值:偏差不应超过那一处。"},
-    RuleText{"operator", "One call made it: each source counts with the gain of the operator.",
-             "由一次调用得出:每个来源按该算子的增益计入。"},
-    RuleText{"opaque", "Several calls made it, of which only the ends are seen.",
-             "由多次调用得出,只看得到两端。"},
-    RuleText{"origin", "Nothing computed it: it is read, and rounded once.", "并非计算得出:读入并舍入一次。"},
-    RuleText{"update", "An optimizer moved it by a step.", "优化器更新了它。"},
-    RuleText{"unknown", "What it is made of cannot be compared.", "其来源无法比较。"}};
-
 std::string number(double value) {
   if (std::isinf(value)) return "?";
   std::array<char, 32> text{};
@@ -73,8 +75,8 @@ std::string sum_text(const Explanation& sum, const Distance& found, Language lan
   if (sum.rule.empty()) return {};
   const bool english = language == Language::kEnglish;
   std::string text;
-  for (const RuleText& one : kRules) {
-    if (one.rule == sum.rule) text += one.english.empty() || english ? one.english : one.chinese;
+  for (const verdict::RuleText& one : verdict::kRuleTexts) {
+    if (one.name == sum.rule) text += english ? one.english : one.chinese;
   }
   const auto line = [&](std::string_view in_english, std::string_view in_chinese, const std::string& rest) {
     text += '\n';

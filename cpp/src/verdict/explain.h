@@ -16,9 +16,6 @@ namespace msprobe::verdict {
 /// Is given each place that was looked at: its name, how far off it is, and the sum.
 using Observer = std::function<void(const compare::Judged&)>;
 
-/// "same_value", "operator", "opaque", "origin", "update", "unknown".
-std::string_view rule_name(Rule rule) noexcept;
-
 /// `name_of`: of a source by its row.
 compare::Explanation explanation(const Place& place, const Tolerance& allowed,
                                  const std::function<std::string(std::uint32_t)>& name_of);
