@@ -29,9 +29,10 @@ constexpr double kUnseenElements = 16, kLargeElement = 4;
 // Sums are added up in another order on another device: at most 32 elements in float, then in double; of
 // dtypes of 64 bits all in double. With u the unit roundoff, such a chain is off by 31 u of the sum of its
 // magnitudes at the most (N. Higham: Accuracy and Stability of Numerical Algorithms, 2002, 4.2), so a norm,
-// the root of a sum, by half of that; and a chain of random signs, as those of a sketch, by about 32 u /
-// sqrt(6) of its typical element, 2.3 u of its norm: two sketches, rounded to float32 in files, by 3.4 u, and
-// in one of 1000 by twice as much. Less cannot be told from nothing.
+// the root of a sum, by half of that, and two norms by 31 u, two means by 62 u of the root mean square; and a
+// chain of random signs, as those of a sketch, by about 32 u / sqrt(6) of its typical element, 2.3 u of its
+// norm: two sketches, rounded to float32 in files, by 3.4 u, and in one of 1000 by twice as much. Less cannot
+// be told from nothing.
 constexpr double kChain = 31, kSketchChain = 8;
 
 // Without a sketch, largest and smallest element are two samples of what the elements are off by; norm and
@@ -39,10 +40,10 @@ constexpr double kChain = 31, kSketchChain = 8;
 // both extremes are below a quarter of the standard deviation in 4 % of all cases.
 constexpr double kFromExtremes = 4;
 
-// A sum in float32 over a tree of additions, as devices have them, is off by log2(n) roundings of the sum of
-// the magnitudes at most (N. Higham: Accuracy and Stability of Numerical Algorithms, 2002, 4.2). A norm is
-// the root of one, so it is off by half of that; a mean, whose magnitudes are at most the root mean square,
-// by all of it.
+// Of float32. A sum in it over a tree of additions, as devices have them, is off by log2(n) roundings of the
+// sum of the magnitudes at most (N. Higham: Accuracy and Stability of Numerical Algorithms, 2002, 4.2). A
+// norm is the root of one, so it is off by half of that; a mean, whose magnitudes are at most the root mean
+// square, by all of it.
 constexpr double kRoundoff = 0x1p-24;
 
 // Two tensors whose elements have nothing to do with each other are about sqrt(2) apart.
@@ -65,7 +66,7 @@ double norm_of(const TensorFacts& facts, bool in_double) {
 double unit_of_sums(const TensorFacts& facts) {
   const bool is_wide = facts.dtype && element_size(*facts.dtype) >= 8 && *facts.dtype != DType::kComplex64;
   // In double all elements are one chain: errors of random signs grow with its root.
-  return is_wide ? 0x1p-53 * std::sqrt(std::max(facts.count, 1.0)) : 0x1p-24;
+  return is_wide ? 0x1p-53 * std::sqrt(std::max(facts.count, 1.0)) : kRoundoff;
 }
 
 double mean_of(const TensorFacts& facts, bool in_double) {

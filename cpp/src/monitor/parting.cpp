@@ -14,6 +14,7 @@
 namespace msprobe::monitor {
 namespace {
 
+// In memory at once, of both stores. Of counts, the first so many tell of how many elements they are.
 constexpr std::int64_t kRowsAtOnce = 4096;
 constexpr std::int64_t kFirst = std::numeric_limits<std::int64_t>::min();
 

@@ -5,6 +5,7 @@
 /// The calls of one step of one rank, of both runs: names, places and values, as the records have them. What
 /// is made of them stands in places_of_calls.h.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -22,7 +23,10 @@
 
 namespace msprobe::verdict {
 
-constexpr int kDeepest = 64;  // modules inside of modules
+// Bounds against hostile files: modules inside of modules, which may stand in a circle, and findings of a
+// step.
+constexpr int kDeepest = 64;
+constexpr std::size_t kMostFindings = 20000;
 
 using metrics::Distance;
 using trace::DumpPair;

@@ -9,6 +9,8 @@ namespace msprobe::verdict {
 namespace {
 
 // Without modules and values that can be followed, what comes of a call is looked for in so many of the next.
+// Chosen, not measured: the next call alone may not touch what this one made; each further one is one more
+// whose own difference is taken for a consequence.
 constexpr int kCallsToLookAt = 4;
 
 }  // namespace

@@ -29,6 +29,7 @@ using operators::Gain;
 const double kFloat32 = metrics::unit_roundoff(DType::kFloat32);
 
 double ratio(double a, double b) {
+  // Below, doubles lose digits: a quotient of such sizes says nothing.
   constexpr double kSmallest = std::numeric_limits<double>::min();
   return b > kSmallest ? a / b : (a > kSmallest ? numbers().most_gain : 1);
 }
@@ -213,7 +214,9 @@ class OfOperator {
 
   // How much smaller the result is than the terms it is a sum of, as if their signs were random.
   double cancellation() const {
-    constexpr double kMost = 1e9;  // beyond, nothing is left of a result
+    // A bound against results of next to no size. In float32 it is beyond what can be told apart: one
+    // rounding of a term is 60 times the result there, and no two tensors are farther apart than 2.
+    constexpr double kMost = 1e9;
     if (!place_.is_backward && is_by_element()) return 1;
     const bool is_product = gain_class() == Gain::kProduct;
     double terms = is_product ? largest_product() : largest_term();
@@ -414,7 +417,8 @@ double unseen(const Place& place) {
     return std::isfinite(allowed.magnitude) ? allowed.magnitude : 0;
   }
   if (!place.is_backward) return 0;
-  // Errors e of n elements make n e moves to a neighbour.
+  // Errors e of n elements make n e moves to a neighbour: below this, at most one in a hundred such places
+  // has any.
   constexpr double kFewMoves = 0.01;
   const bool moves = std::any_of(place.sources.begin(), place.sources.end(), [&](const Source& one) {
     return (one.unseen > 0 && one.tensor.count == result.count) ||

@@ -25,8 +25,6 @@ using compare::StepWalk;
 using operators::Gain;
 using Part = Item::Part;
 
-constexpr std::size_t kMostFindings = 20000;
-
 // Numbers that are off by less than this are the same number, computed otherwise in float32.
 constexpr double kSameNumber = 8 * 0x1p-24;
 // Those that are off by more are another number, whatever is seen of it.

@@ -10,8 +10,6 @@ namespace {
 
 using operators::Gain;
 
-constexpr std::size_t kMostGroups = 20000;
-
 }  // namespace
 
 Unpaired::Unpaired(const Calls& calls) : calls_(calls) {
@@ -77,7 +75,7 @@ void Unpaired::add(std::uint32_t record, double order, bool is_missing) {
                        groups_[*last].around == place.around &&
                        is_backward(groups_[*last].name) == is_backward(call);
   if (!goes_on) {
-    if (groups_.size() == kMostGroups) return;
+    if (groups_.size() == kMostFindings) return;  // each is one
     UnpairedCalls group;
     group.name = place.outermost;
     group.first = record;

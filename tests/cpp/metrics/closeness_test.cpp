@@ -137,6 +137,27 @@ TEST_CASE("closeness: what another order of summation makes of sums is not a dif
   CHECK(apart.high < 1e-5);
 }
 
+TEST_CASE("closeness: sums are off by no more than a chain of 32 additions makes of them") {
+  const TensorFacts a = all_of(normal(5000, 2));
+  const auto apart_by = [&](double of_norm, double of_mean, double of_sums) {
+    const double size = 0x1p-24 * a.sketch->norm;
+    TensorFacts b = a;
+    b.digest = *a.digest + 1;
+    b.sketch->norm += of_norm * size;
+    b.sketch->mean += of_mean * size / std::sqrt(5000.0);
+    for (double& sum : b.sketch->sums) sum += of_sums * size / std::sqrt(8.0);
+    return metrics::distance(a, b);
+  };
+  // In roundings of float32: 31 of two norms, twice as many of two means.
+  CHECK(apart_by(28, 0, 0).bias == 0);
+  CHECK(apart_by(34, 0, 0).bias > 0);
+  CHECK(apart_by(0, 56, 0).bias == 0);
+  CHECK(apart_by(0, 68, 0).bias > 0);
+  // A sketch says at least 1 / 1.66 of what it estimates, less 8.
+  CHECK(apart_by(0, 0, 12).low == 0);
+  CHECK(apart_by(0, 0, 16).low > 0);
+}
+
 TEST_CASE(
     "closeness: sketches of two dtypes tell how far the values are apart, those of the first form do not") {
   const std::vector<float> values = normal(3000, 3);
@@ -363,6 +384,12 @@ TEST_CASE("closeness: a record with a sketch beside one without is compared by w
     CHECK(apart.bias == 0);
     CHECK_FALSE(apart.knows_bias);
     CHECK(is_sound(apart));
+  }
+  SECTION("sums over a tree of additions") {
+    // 13.3 = log2(10'000) roundings of a sum; of two norms as many, of two means twice, and 2 in files.
+    CHECK(metrics::distance(bare(values, 12 * unit, 20 * unit), all_of(values)).may_be_equal);
+    CHECK_FALSE(metrics::distance(bare(values, 20 * unit), all_of(values)).may_be_equal);
+    CHECK_FALSE(metrics::distance(bare(values, 0, 40 * unit), all_of(values)).may_be_equal);
   }
   SECTION("more than sums are off by") {
     const Distance apart = metrics::distance(bare(values, 1e-4), all_of(values));
