@@ -3,9 +3,9 @@
 
 /// What a configuration may say.
 ///
-///  * A key: one row of kKeys. It is read, checked, completed and explained by it. Keys of an object inside
-///  of
-///    a section, as at `alarm` of section `monitor`: rows of "monitor.alarm", and at `alarm` Type::kObject.
+///  * A key: one row of kKeys, or of kMonitorKeys (monitor_keys.cpp). It is read, checked, completed and
+///    explained by it. Keys of an object inside of a section, as at `alarm` of section `monitor`: rows of
+///    "monitor.alarm", and at `alarm` Type::kObject.
 ///  * A task: one row of kTasks, and the rows of its keys.
 ///  * What a row cannot say, as how keys go together: a function in rules.cpp, and its row of kRules. A check
 ///    that needs Python, or that is to stay there for now: Type::kAnything, and Python looks at the value.
@@ -17,6 +17,7 @@
 #include <array>
 #include <limits>
 
+#include "config/monitor_keys.h"
 #include "config/rules.h"
 #include "msprobe/config.h"
 
@@ -126,38 +127,13 @@ constexpr Word kHandlerTypes[] = {
 constexpr Word kFuzzLevels[] = {{"L1", ""}};
 constexpr Word kFuzzStages[] = {{"forward", ""}, {"backward", ""}};
 
-constexpr Word kQuantities[] = {{"training", "losses, learning rates"},
-                                {"gradient", ""},
-                                {"weight", ""},
-                                {"moment", "the state of the optimizer"},
-                                {"update", "what a step changes"},
-                                {"direction", "how gradients turn"},
-                                {"activation", ""},
-                                {"activation_gradient", ""},
-                                {"attention", ""},
-                                {"experts", ""},
-                                {"communication", "results of collectives"},
-                                {"matrix", "spectra"}};
-constexpr Word kMonitorLevels[] = {{"parameter", ""}, {"layer", ""}, {"model", ""}};
-constexpr Word kSinks[] = {{"store", ""}, {"csv", ""}, {"tensorboard", ""}};
-constexpr Word kMonitorScopes[] = {{"whole", "the whole tensor"}, {"rank", "the part of each process"}};
-constexpr Word kRuleSets[] = {{"default", "the rules of msprobe; also as an entry of the list"}};
-constexpr Word kRuleKinds[] = {
-    {"nonfinite", ""}, {"limit", ""}, {"spike", ""}, {"drift", ""}, {"turbulence", ""}};
-constexpr Word kDumpTasks[] = {{"statistics", ""}, {"tensor", ""}};
-
 // ---- keys
 
 constexpr std::int64_t kMostCount = std::numeric_limits<std::int32_t>::max();
 constexpr std::string_view kPositive = "expected a positive integer";
-constexpr std::string_view kAtLeast0 = "expected an integer of at least 0";
-constexpr std::string_view kAtLeast1 = "expected an integer of at least 1";
 constexpr std::string_view kTop;
 constexpr std::string_view kDump = "statistics tensor structure overflow_check";
 constexpr std::string_view kWithRecords = "statistics tensor overflow_check";
-constexpr std::string_view kMonitor = "monitor";
-constexpr std::string_view kMonitorRule = "monitor.rules";
-constexpr std::string_view kMonitorAlarm = "monitor.alarm";
 constexpr std::string_view kRunUt = "run_ut acc_check";
 
 constexpr Key kKeys[] = {
@@ -452,212 +428,6 @@ constexpr Key kKeys[] = {
      .meaning = "How many calls of a function are compared with the CPU in each of these steps, at most.",
      .complaint = kPositive},
 
-    // The monitor.
-    {.tasks = kMonitor,
-     .name = "every",
-     .type = Type::kInteger,
-     .fallback = "1",
-     .least = 1,
-     .meaning = "A step in so many is recorded.",
-     .complaint = kAtLeast1},
-    {.tasks = kMonitor,
-     .name = "start",
-     .type = Type::kInteger,
-     .least = 0,
-     .meaning = "Number of the first step. Without it that of the optimizer's state, or 0.",
-     .complaint = kAtLeast0},
-    {.tasks = kMonitor,
-     .name = "targets",
-     .type = Type::kTexts,
-     .fallback = "[]",
-     .meaning = "Names of parameters and modules, their beginnings up to a dot, or patterns with * and ?. [] "
-                "means all."},
-    {.tasks = kMonitor,
-     .name = "quantities",
-     .type = Type::kWords,
-     .fallback = R"(["training", "gradient", "weight", "moment"])",
-     .words = kQuantities,
-     .meaning = "What is recorded."},
-    {.tasks = kMonitor,
-     .name = "metrics",
-     .type = Type::kTexts,
-     .fallback = "[]",
-     .meaning = "What is computed of each quantity. [] means those that each has by default."},
-    {.tasks = kMonitor,
-     .name = "levels",
-     .type = Type::kWords,
-     .fallback = R"(["parameter", "layer", "model"])",
-     .words = kMonitorLevels,
-     .meaning = "Of what there are values."},
-    {.tasks = kMonitor,
-     .name = "matrices",
-     .type = Type::kTexts,
-     .fallback = "[]",
-     .meaning = "Patterns of the parameters whose spectrum is taken. [] means all of two dimensions."},
-    {.tasks = kMonitor,
-     .name = "matrix_every",
-     .type = Type::kInteger,
-     .fallback = "100",
-     .least = 1,
-     .meaning = "Recorded steps between two spectra.",
-     .complaint = kAtLeast1},
-    {.tasks = kMonitor,
-     .name = "attention_queries",
-     .type = Type::kInteger,
-     .fallback = "64",
-     .least = 0,
-     .meaning = "Queries of each head that are looked at. 0 means all.",
-     .complaint = kAtLeast0},
-    {.tasks = kMonitor,
-     .name = "expert_top",
-     .type = Type::kInteger,
-     .least = 1,
-     .meaning = "Experts of a token. Without it what the model says, or 1.",
-     .complaint = kAtLeast1},
-    {.tasks = kMonitor,
-     .name = "expert_capacity",
-     .type = Type::kNumber,
-     .fallback = "1.25",
-     .least = 0,
-     .meaning = "Capacity of an expert, as a multiple of the mean load.",
-     .allowed = "above 0"},
-    {.tasks = kMonitor,
-     .name = "eps",
-     .type = Type::kNumber,
-     .fallback = "1e-8",
-     .least = 0,
-     .meaning = "The metric zeros counts what is nearer to 0."},
-    {.tasks = kMonitor,
-     .name = "rules",
-     .type = Type::kObjects,
-     .fallback = R"("default")",
-     .words = kRuleSets,
-     .meaning = "What raises an alarm. [] means nothing.",
-     .complaint = "expected a list of rules, or \"default\""},
-    {.tasks = kMonitor,
-     .name = "alarm",
-     .type = Type::kObject,
-     .fallback = "{}",
-     .meaning = "What an alarm does beside being written."},
-    {.tasks = kMonitor,
-     .name = "sinks",
-     .type = Type::kWords,
-     .fallback = R"(["store"])",
-     .words = kSinks,
-     .meaning = "Where the values go."},
-    {.tasks = kMonitor,
-     .name = "scope",
-     .type = Type::kWord,
-     .fallback = R"("whole")",
-     .words = kMonitorScopes,
-     .meaning = "Of what a value is."},
-
-    // One rule of the monitor.
-    {.tasks = kMonitorRule,
-     .name = "rule",
-     .type = Type::kWord,
-     .words = kRuleKinds,
-     .meaning = "What is looked for. Needed."},
-    {.tasks = kMonitorRule,
-     .name = "name",
-     .type = Type::kText,
-     .meaning = "Name of its alarms. Without it the word of `rule`.",
-     .complaint = "expected a name"},
-    {.tasks = kMonitorRule,
-     .name = "series",
-     .type = Type::kTexts,
-     .fallback = R"(["*"])",
-     .meaning = "Patterns of the series that are watched."},
-    {.tasks = kMonitorRule,
-     .name = "threshold",
-     .type = Type::kNumber,
-     .fallback = "0.0",
-     .least = 0,
-     .meaning = "How far is too far. Needed, but by nonfinite."},
-    {.tasks = kMonitorRule,
-     .name = "ratio",
-     .type = Type::kNumber,
-     .fallback = "1.0",
-     .least = 0,
-     .meaning = "Also this multiple of what is usual is needed.",
-     .allowed = "above 1 with spike and drift, whose default is 2.0"},
-    {.tasks = kMonitorRule,
-     .name = "slack",
-     .type = Type::kNumber,
-     .fallback = "1.0",
-     .least = 0,
-     .meaning = "What drift does not count of each step."},
-    {.tasks = kMonitorRule,
-     .name = "falling",
-     .type = Type::kSwitch,
-     .fallback = "false",
-     .meaning = "true: what is too small raises it, not what is too large."},
-    {.tasks = kMonitorRule,
-     .name = "warm_up",
-     .type = Type::kInteger,
-     .fallback = "0",
-     .least = 0,
-     .meaning = "Recorded steps before the first alarm.",
-     .complaint = kAtLeast0},
-    {.tasks = kMonitorRule,
-     .name = "window",
-     .type = Type::kInteger,
-     .fallback = "100",
-     .least = 1,
-     .meaning = "Recorded steps that say what is usual.",
-     .complaint = kAtLeast1},
-    {.tasks = kMonitorRule,
-     .name = "cooldown",
-     .type = Type::kInteger,
-     .fallback = "100",
-     .least = 0,
-     .meaning = "Recorded steps before the same series raises the next one.",
-     .complaint = kAtLeast0},
-
-    // What an alarm of the monitor does.
-    {.tasks = kMonitorAlarm,
-     .name = "command",
-     .fallback = "[]",
-     .meaning = "A program, or a list of a program and its arguments, that is run. [] means none."},
-    {.tasks = kMonitorAlarm,
-     .name = "webhook",
-     .type = Type::kText,
-     .fallback = R"("")",
-     .meaning = "An address, http or https, that gets the alarm as JSON. \"\" means none.",
-     .complaint = "expected an address that begins with https:// or http://"},
-    {.tasks = kMonitorAlarm,
-     .name = "dump",
-     .type = Type::kSwitch,
-     .fallback = "false",
-     .meaning = "The next step is recorded in full."},
-    {.tasks = kMonitorAlarm,
-     .name = "dump_task",
-     .type = Type::kWord,
-     .fallback = R"("statistics")",
-     .words = kDumpTasks,
-     .meaning = "How it is recorded."},
-    {.tasks = kMonitorAlarm,
-     .name = "cooldown",
-     .type = Type::kInteger,
-     .fallback = "100",
-     .least = 0,
-     .meaning = "Steps between two commands, calls or dumps.",
-     .complaint = kAtLeast0},
-    {.tasks = kMonitorAlarm,
-     .name = "most",
-     .type = Type::kInteger,
-     .fallback = "1000",
-     .least = 0,
-     .meaning = "Alarms of a run that are written.",
-     .complaint = kAtLeast0},
-    {.tasks = kMonitorAlarm,
-     .name = "most_dumps",
-     .type = Type::kInteger,
-     .fallback = "3",
-     .least = 0,
-     .meaning = "Dumps of a run.",
-     .complaint = kAtLeast0},
-
     // The accuracy check of operators, run_ut.
     {.tasks = kRunUt,
      .name = "white_list",
@@ -719,11 +489,19 @@ constexpr Key kKeys[] = {
 
 }  // namespace
 
-std::span<const Key> keys() { return kKeys; }
+std::span<const Key> keys() {
+  static const std::vector<Key> all = [] {
+    std::vector<Key> rows(std::begin(kKeys), std::end(kKeys));
+    const std::span<const Key> of_monitor = keys_of_monitor();
+    rows.insert(rows.end(), of_monitor.begin(), of_monitor.end());
+    return rows;
+  }();
+  return all;
+}
 
 std::span<const Task> tasks() { return kTasks; }
 
-std::vector<Key> keys_of(std::string_view task) { return keys_of(task, kKeys); }
+std::vector<Key> keys_of(std::string_view task) { return keys_of(task, keys()); }
 
 std::vector<Key> keys_of(std::string_view section, std::span<const Key> rows) {
   std::vector<Key> result;

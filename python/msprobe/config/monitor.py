@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
 """Section `monitor`: what is recorded of a training at every step, and what its rules do. Read, checked and
-completed natively: cpp/src/config/tables.cpp.
+completed natively: cpp/src/config/monitor_keys.cpp.
 """
 
 from __future__ import annotations
