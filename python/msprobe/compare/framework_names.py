@@ -69,9 +69,8 @@ class FrameworkNames:
         if self.cells is not None:
             return self._of_cell(item, record)
         callee = _callee(record)
-        for rule in self.rules:
-            if rule.name == callee:
-                return _by_rule(rule, item, record)
+        if (rule := self._rule_of(callee)) is not None:
+            return _by_rule(rule, item, record)
         prefix, _, _ = callee.partition(".")
         if prefix in _PREFIXES:
             return _PREFIXES[prefix] + item[len(prefix) :]
@@ -81,8 +80,7 @@ class FrameworkNames:
     def other_record(self, record: str) -> str:
         """What has no name of a record stays as it is."""
         callee = _callee(record)
-        rule = next((rule for rule in self.rules if rule.name == callee), None)
-        if rule is not None:
+        if (rule := self._rule_of(callee)) is not None:
             return rule.other + record[len(callee) :]
         return self.other_name(record, record)
 
@@ -91,13 +89,16 @@ class FrameworkNames:
 
     def arranged(self, record: str, value: dict[str, Any]) -> dict[str, Any]:
         """A record with its arguments and results where the other function has them, if a rule says so."""
-        rule = next((rule for rule in self.rules if rule.name == _callee(record)), None)
-        for part, key in (("args", "input_args"), ("output", "output")) if rule is not None else ():
-            assert rule is not None
+        if (rule := self._rule_of(_callee(record))) is None:
+            return value
+        for part, key in (("args", "input_args"), ("output", "output")):
             places = rule.places.get(part)
             if places and isinstance(value.get(key), list):
                 value = {**value, key: _at_places(value[key], places)}
         return value
+
+    def _rule_of(self, callee: str) -> FunctionRule | None:
+        return next((rule for rule in self.rules if rule.name == callee), None)
 
     def _of_cell(self, item: str, record: str) -> str:
         callee = _callee(record)
