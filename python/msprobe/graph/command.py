@@ -76,14 +76,14 @@ def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> 
     """Of merged ranks and of structures there is no verdict: the graph itself decides."""
     if paths.merges or _has_no_data(paths):
         return _show_counts(asked, _write(paths, options))
-    from msprobe.graph.inputs import find_units
+    from msprobe.files.dump_folders import folder_of, form_of
     from msprobe.graph.run import GraphWriter
 
     # Much of the work on the file is that of one thread; meanwhile the others find the verdict.
     with GraphWriter(paths, options) as writer:
         verdict = _verdict(paths, options)
         culprits = verdict.culprits
-        result = writer.finish(list(_findings(culprits, find_units(paths).form)))
+        result = writer.finish(list(_findings(culprits, form_of(folder_of(paths.target)))))
     return _show_verdict(asked, result, verdict, culprits)
 
 

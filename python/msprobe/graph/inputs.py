@@ -72,12 +72,12 @@ class Unit:
 
 @dataclass(frozen=True)
 class Inputs:
-    """All units, by step, then rank, and what one run has alone."""
+    """All units, by step, then rank, and what one run has alone. Folders of single steps and ranks have
+    number 0, whatever they are called, as in mindstudio-probe.
+    """
 
     units: list[Unit]
     left_out: list[LeftOut]
-    form: Form
-    """Folders of single steps and ranks have number 0, whatever they are called, as in mindstudio-probe."""
 
 
 def read_compare_file(path: str) -> Paths:
@@ -157,7 +157,7 @@ def find_units(paths: Paths) -> Inputs:
     if not search.units:
         reasons = "; ".join(lines(search.left_out))
         raise NothingToCompare(f"{paths.target} and {paths.reference} have nothing in common ({reasons})")
-    return Inputs(search.units, search.left_out, form)
+    return Inputs(search.units, search.left_out)
 
 
 class _Search:
