@@ -155,7 +155,8 @@ def _paths_of(answer: Path) -> Paths:
                 f"{path}: the dump that {file} was made of is not there; a relative path begins in the "
                 "folder in which the command ran"
             )
-    return Paths(target=target, reference=reference)
+    offset = inputs.get("offset") if isinstance(inputs, dict) else None
+    return Paths(target, reference, offset=offset if isinstance(offset, int) else None)
 
 
 def as_json(result: Explanation) -> str:
