@@ -1,43 +1,21 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <cstdio>
-#include <ctime>
-#include <deque>
 #include <mutex>
-#include <thread>
 #include <utility>
 
-#include "dump/spare_logs.h"
-#include "dump/step_summary.h"
+#include "dump/recorder_state.h"
 #include "dump/tensor_name.h"
 #include "msprobe/dump.h"
 #include "msprobe/error.h"
 #include "msprobe/event_log.h"
 #include "msprobe/file.h"
 #include "msprobe/log.h"
-#include "msprobe/pt_file.h"
-#include "msprobe/tensor_file.h"
-#include "trace/item/bad_number.h"
-#include "trace/item/uninitialised.h"
-#include "trace/log/mapping_guard.h"
 
 namespace msprobe::dump {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::uint64_t kQueuedBytes = std::uint64_t{256} << 20;
-// The thread that formats and writes looks for work by itself while steps follow each other: to be woken
-// would cost a training thread more than all these looks. What has come since the last look is left for
-// close().
-constexpr std::chrono::milliseconds kBetweenLooks{4};
-constexpr int kLooksAfterStep = 25;
-constexpr std::size_t kFormatEvery = std::size_t{8} << 10;  // bytes of events: less is not worth a look
-constexpr const char* kTensorDirectory = "dump_tensor_data";
-constexpr std::size_t kMostReports = 64;
 
 struct OpenModule {
   const void* recorder;
@@ -51,12 +29,6 @@ const Frame* innermost_of(const void* recorder) {
                                                                           : open_modules.back().frame.get();
 }
 
-std::uint64_t byte_count(const StoredTensor& tensor) {
-  std::uint64_t count = element_size(tensor.dtype);
-  for (const std::int64_t extent : tensor.shape) count *= static_cast<std::uint64_t>(extent);
-  return count;
-}
-
 bool contains_any(const std::vector<std::string>& parts, std::string_view name) {
   return std::any_of(parts.begin(), parts.end(),
                      [&](const std::string& part) { return name.find(part) != std::string_view::npos; });
@@ -64,315 +36,40 @@ bool contains_any(const std::vector<std::string>& parts, std::string_view name) 
 
 }  // namespace
 
-// One step: its events, and what has been made of them.
-struct Step {
-  fs::path directory;
-  std::unique_ptr<trace::EventLog> log;
-  std::unique_ptr<trace::JsonExporter>
-      exporter;  // null: the log itself is the result; used by whoever is busy
-  StepReport report;
-  std::chrono::steady_clock::time_point opened = std::chrono::steady_clock::now();
-  std::size_t formatted = 0;                         // bytes of the log that the writer has formatted
-  std::size_t written = 0;                           // bytes of the log that the JSON files hold
-  bool ending = false;                               // the step is closed
-  bool has_fill = false;                             // a call wrote an infinity that it was given
-  std::uint64_t flushes = 0;                         // wanted before that: done when the step is
-  std::vector<std::function<void(LateStep&)>> late;  // values that are on their way
-
-  void note_output(std::string_view record_name, trace::Badness worst) {
-    // Infinities that a mask has written say nothing, nor do those behind them; a NaN always does.
-    has_fill |= worst == trace::Badness::kInfinite && trace::is_fill(record_name);
-    const bool is_asked_for = worst == trace::Badness::kInfinite && has_fill;
-    if (report.first_non_finite.empty() && !is_asked_for) report.first_non_finite = record_name;
-    if (worst == trace::Badness::kNan && report.first_nan.empty()) report.first_nan = record_name;
+void Recorder::State::report_problems(std::unique_lock<std::mutex>& lock) {
+  const auto to_report = std::exchange(problems, {});
+  if (to_report.empty()) return;
+  lock.unlock();
+  for (const std::string& text : to_report) {
+    msprobe::log(LogLevel::kWarning,
+                 "data dump: " + text + "; training goes on, this step may be incomplete");
   }
-};
+  lock.lock();
+}
 
-struct Recorder::State {
-  struct File {
-    std::shared_ptr<Step> step;
-    std::string name;
-    StoredTensor tensor;
-  };
-
-  explicit State(Options given) : options(std::move(given)), filter(options.list, options.scope) {
-    writer = std::thread([this] { run(); });
+std::shared_ptr<Step> Recorder::State::end_step() {
+  std::shared_ptr<Step> ended = std::exchange(step, nullptr);
+  if (ended) {
+    ended->ending = true;
+    ended->flushes = flushes_wanted;
   }
+  return ended;
+}
 
-  ~State() {
-    {
-      const std::lock_guard lock(mutex);
-      ending = true;
-    }
-    work.notify_all();
-    writer.join();
-  }
+std::unique_lock<std::mutex> Recorder::State::lock_filter() const {
+  return filter.keeps_all() ? std::unique_lock<std::mutex>() : std::unique_lock(mutex);
+}
 
-  // ---- shared by all threads, under `mutex`
+bool Recorder::State::can_record() {
+  if (!step && last) note_late();
+  return step != nullptr;
+}
 
-  const Options options;
-  mutable std::mutex mutex;
-  trace::Filter filter;
-  std::shared_ptr<Step> step;  // that is open; null: none
-  std::shared_ptr<Step> last;  // the latest, open or closed
-  std::deque<std::shared_ptr<Step>>
-      steps;  // that the writer has not finished: those ending, then the open one
-  SpareLogs spares;
-  std::deque<File> files;
-  std::uint64_t queued_bytes = 0;
-  std::uint64_t flushes_wanted = 0;
-  std::uint64_t flushes_done = 0;
-  bool busy = false;                            // somebody does the work of the writer
-  bool asleep = false;                          // the writer looks for nothing until it is woken
-  std::vector<std::shared_ptr<Step>> finished;  // whose memory the writer gives back
-  std::deque<StepReport> late_reports;          // of finished steps
-  bool ending = false;
-  std::vector<std::string> problems;  // to be reported by the next call of a training thread
-  bool fault_reported = false;
-  bool late_reported = false;
-  std::condition_variable work;
-  std::condition_variable done;
-  std::thread writer;
-
-  // ---- the writer. close() does its work, too, when it finds it idle.
-
-  void run() {
-    std::unique_lock lock(mutex);
-    while (true) {
-      wait_for_work(lock);
-      if (!files.empty()) {
-        write_next_file(lock);
-      } else if (wants_writer()) {
-        advance(lock);
-      } else if (flushes_done < flushes_wanted) {
-        flushes_done = flushes_wanted;
-        done.notify_all();
-      } else if (!finished.empty()) {
-        forget_finished(lock);
-      } else if (ending) {
-        return;
-      }
-    }
-  }
-
-  bool has_work() const {
-    return !busy &&
-           (ending || !files.empty() || flushes_done < flushes_wanted || wants_writer() || !finished.empty());
-  }
-
-  void wait_for_work(std::unique_lock<std::mutex>& lock) {
-    for (int looks = 0; !has_work(); looks = step ? 0 : looks + 1) {
-      if (looks < kLooksAfterStep) {
-        work.wait_for(lock, kBetweenLooks);
-      } else {
-        asleep = true;
-        work.wait(lock, [&] { return step != nullptr || has_work(); });
-        asleep = false;
-      }
-    }
-  }
-
-  // Takes its time, and nobody waits for it.
-  void forget_finished(std::unique_lock<std::mutex>& lock) {
-    const auto steps_to_forget = std::exchange(finished, {});
-    lock.unlock();
-    for (const std::shared_ptr<Step>& of : steps_to_forget) {
-      of->log.reset();
-      of->exporter.reset();
-    }
-    lock.lock();
-  }
-
-  // While it lives, the work of the writer is done by whoever made it.
-  struct Busy {
-    explicit Busy(State& of) : state(of) { state.busy = true; }
-    ~Busy() {
-      state.busy = false;
-      if (state.asleep) state.work.notify_one();  // what was asked for meanwhile
-    }
-    Busy(const Busy&) = delete;
-    Busy& operator=(const Busy&) = delete;
-    State& state;
-  };
-
-  // Whether something is to be done for the oldest step.
-  bool wants_writer() const {
-    if (steps.empty()) return false;
-    const Step& oldest = *steps.front();
-    if (oldest.ending) return true;
-    if (!oldest.exporter) return false;
-    const std::size_t size = oldest.log->committed().size();
-    return size >= oldest.formatted + kFormatEvery ||
-           (flushes_done < flushes_wanted && size > oldest.written);
-  }
-
-  // What comes late is filled in by whoever makes the files.
-  class Late final : public LateStep {
-   public:
-    Late(State& state, Step& step) : state_(state), step_(step) {}
-    void fill(trace::SlotId slot, std::string_view element) override {
-      const std::lock_guard lock(state_.mutex);
-      step_.log->fill(slot, element);
-    }
-    void note_output(std::string_view record_name, trace::Badness worst) override {
-      if (worst == trace::Badness::kGood || trace::is_uninitialised(record_name)) return;
-      const std::lock_guard lock(state_.mutex);
-      step_.note_output(record_name, worst);
-    }
-
-   private:
-    State& state_;
-    Step& step_;
-  };
-
-  void complete_late(Step& of, std::unique_lock<std::mutex>& lock) {
-    const auto late = std::exchange(of.late, {});
-    lock.unlock();
-    Late step(*this, of);
-    for (const auto& complete : late) attempt(of, [&] { complete(step); });
-    lock.lock();
-  }
-
-  void advance(std::unique_lock<std::mutex>& lock) {
-    const Busy busy_here(*this);
-    const std::shared_ptr<Step> oldest = steps.front();
-    const bool last_time = oldest->ending;
-    const bool complete = last_time || flushes_done < flushes_wanted;
-    if (complete && !oldest->late.empty()) complete_late(*oldest, lock);
-    const std::string_view bytes = oldest->log->committed();
-    lock.unlock();
-    if (oldest->exporter) {
-      attempt(*oldest, [&] { oldest->exporter->consume(bytes); });
-      if (complete && bytes.size() > oldest->written) {
-        attempt(*oldest, [&] { oldest->exporter->write(oldest->directory); });
-        oldest->written = bytes.size();
-      }
-    }
-    lock.lock();
-    oldest->formatted = bytes.size();
-    if (oldest->exporter) {
-      oldest->report.records = oldest->exporter->record_count();
-      oldest->report.tensors = oldest->exporter->tensor_count();
-    }
-    if (!last_time) return;
-    lock.unlock();
-    attempt(*oldest, [&] {
-      if (trace::was_cut(oldest->log->committed()))
-        throw FormatError((oldest->directory / kLogName).string(), "",
-                          "another program cut this file while it was written");
-    });
-    lock.lock();
-    const StepReport report = oldest->report;
-    lock.unlock();
-    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - oldest->opened;
-    attempt(*oldest, [&] { write_summary(oldest->directory, report, wall.count()); });
-    lock.lock();
-    finish(oldest, lock);
-  }
-
-  void finish(std::shared_ptr<Step> of, std::unique_lock<std::mutex>& lock) {
-    const bool failed = of->report.incomplete;
-    lock.unlock();
-    // A step whose files could not be written keeps its log: export can still make them.
-    if (failed || !of->exporter) {
-      of->log->close();
-      if (failed) of->log.reset();  // the next step may need the room that it holds on the disk
-    } else {
-      spares.keep(std::move(of->log), of->directory);
-    }
-    lock.lock();
-    flushes_done = std::max(flushes_done, of->flushes);
-    if (of->report.is_late) late_reports.push_back(of->report);
-    if (late_reports.size() > kMostReports) late_reports.pop_front();
-    steps.pop_front();
-    finished.push_back(std::move(of));
-    done.notify_all();
-  }
-
-  void write_next_file(std::unique_lock<std::mutex>& lock) {
-    const Busy busy_here(*this);
-    File file = std::move(files.front());
-    files.pop_front();
-    lock.unlock();
-    const std::uint64_t bytes = byte_count(file.tensor);
-    attempt(*file.step, [&] { write_tensor(file); });
-    file.tensor = {};  // its memory goes back before another tensor may queue
-    lock.lock();
-    queued_bytes -= bytes;
-    file.step->report.stored_bytes += bytes;
-    done.notify_all();
-  }
-
-  void write_tensor(const File& file) const {
-    const fs::path path = file.step->directory / kTensorDirectory / file.name;
-    const TensorView view{file.tensor.data, file.tensor.dtype, file.tensor.shape, {}};
-    if (!options.npy) {
-      io::write_pt(path, view);
-      return;
-    }
-    io::AtomicFile out(path);
-    out.write(io::npy_header(view.dtype, false, view.shape));
-    out.write(view.data, byte_count(file.tensor));
-    out.commit();
-  }
-
-  template <typename Work>
-  void attempt(Step& of, Work work_to_do) {
-    try {
-      work_to_do();
-    } catch (const std::exception& e) {
-      const std::lock_guard lock(mutex);
-      if (!std::exchange(of.report.incomplete, true)) problems.emplace_back(e.what());  // the first one
-    }
-  }
-
-  // ---- training threads
-
-  void report_problems(std::unique_lock<std::mutex>& lock) {
-    const auto to_report = std::exchange(problems, {});
-    if (to_report.empty()) return;
-    lock.unlock();
-    for (const std::string& text : to_report) {
-      msprobe::log(LogLevel::kWarning,
-                   "data dump: " + text + "; training goes on, this step may be incomplete");
-    }
-    lock.lock();
-  }
-
-  // ---- steps
-
-  // No step is open any more; the writer has to finish this one. Null: none was open.
-  std::shared_ptr<Step> end_step() {
-    std::shared_ptr<Step> ended = std::exchange(step, nullptr);
-    if (ended) {
-      ended->ending = true;
-      ended->flushes = flushes_wanted;
-    }
-    return ended;
-  }
-
-  template <typename IsIt>
-  bool any_unfinished(IsIt is_it) const {
-    return std::any_of(steps.begin(), steps.end(), [&](const auto& of) { return is_it(*of); });
-  }
-
-  // Keeps what passes the filter from changing, unless everything passes: then nothing of it ever changes.
-  std::unique_lock<std::mutex> lock_filter() const {
-    return filter.keeps_all() ? std::unique_lock<std::mutex>() : std::unique_lock(mutex);
-  }
-
-  // True when a step is open; otherwise what happened comes too late.
-  bool can_record() {
-    if (!step && last) note_late();
-    return step != nullptr;
-  }
-
-  void note_late() {
-    if (std::exchange(late_reported, true)) return;
-    problems.emplace_back(
-        "a backward ran after the step() of its forward: what it would have recorded is lost");
-  }
-};
+void Recorder::State::note_late() {
+  if (std::exchange(late_reported, true)) return;
+  problems.emplace_back(
+      "a backward ran after the step() of its forward: what it would have recorded is lost");
+}
 
 Recorder::Recorder(Options options) : state_(std::make_unique<State>(std::move(options))) {}
 
@@ -476,7 +173,7 @@ std::vector<StepReport> Recorder::take_finished() {
 }
 
 void Recorder::note_output(std::string_view record_name, trace::Badness worst) {
-  if (worst == trace::Badness::kGood || trace::is_uninitialised(record_name)) return;
+  if (!Step::is_noted(record_name, worst)) return;
   const std::lock_guard lock(state_->mutex);
   if (state_->step) state_->step->note_output(record_name, worst);
 }
