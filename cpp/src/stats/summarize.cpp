@@ -241,11 +241,9 @@ class Segment {
                    });
   }
 
-  void add_extras(const void* data, std::int64_t first, std::size_t count,
-                  decltype(BlockStatistic::add) done = nullptr) {
+  void add_extras(const void* data, std::int64_t first, std::size_t count) {
     Block block(data, *job_.view, first, count, scratch_.blocks);
     for (const BlockStatistic& statistic : kBlockStatistics) {
-      if (statistic.add == done) continue;
       if (statistic.start == nullptr && statistic.wanted(*job_.options, job_.dtype)) {
         statistic.add(block, *job_.options, partial_);
       }
@@ -348,10 +346,7 @@ class Segment {
     visit_pieces(
         options.sketch && !sketches_along, false,
         [&](const void* data, std::int64_t first, std::size_t count) {
-          if (add_with_checksum(data, count, lanes)) {
-            if (options.sketch) add_extras(data, first, count, add_checksum);
-            return;
-          }
+          if (add_with_checksum(data, count, lanes)) return;
           if (sketches_along) {
             Block block(data, *job_.view, first, count, scratch_.blocks);
             add_sketch_and_moments(block, partial_, lanes);
