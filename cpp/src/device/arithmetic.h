@@ -47,8 +47,7 @@ enum Dtype : Word {
   kBool,
   kComplex32,
   kComplex64,
-  kComplex128,
-  kDtypes
+  kComplex128
 };
 
 /// Bytes of a part: of an element, or of the real or imaginary part of a complex one.

@@ -69,7 +69,6 @@ class MSPROBE_API Meter {
 
   /// Whether a stream has room here; one of more than a few at the same time has none.
   bool takes_stream(Stream stream);
-  bool is_capturing(Stream stream) { return device_->is_capturing(stream); }
 
   /// Queues the kernel; waits for nothing. Throws UnsupportedError while the stream is captured.
   std::vector<Result> launch(Stream stream, std::span<const Request> requests);

@@ -13,8 +13,6 @@ class SharedObject {
   /// The first of `names` (file names or paths) that can be loaded. Throws UnsupportedError where none can.
   explicit SharedObject(std::span<const std::string> names);
 
-  const std::string& name() const noexcept { return name_; }
-
   /// A function of the library, or of one that it needs itself. Throws UnsupportedError where there is none.
   template <typename Function>
   void find(const char* name, Function*& function) const {
