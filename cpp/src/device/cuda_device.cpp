@@ -122,6 +122,15 @@ class Inside {
   int mode_ = kRelaxed;
 };
 
+// Gives something back; where the process ends, and the driver with it, there is nothing to give it to.
+template <typename Release>
+void give_back(Context context, Release release) {
+  if (driver().push(context) != 0) return;
+  release();
+  Context popped = nullptr;
+  driver().pop(&popped);
+}
+
 class CudaMark final : public Mark {
  public:
   CudaMark(Context context, Stream stream) : context_(context) {
@@ -131,10 +140,7 @@ class CudaMark final : public Mark {
   }
   // NOLINTNEXTLINE(bugprone-exception-escape): the driver was loaded by the constructor
   ~CudaMark() override {
-    if (driver().push(context_) != 0) return;  // the process ends, and the driver with it
-    driver().destroy_event(event_);
-    Context popped = nullptr;
-    driver().pop(&popped);
+    give_back(context_, [this] { driver().destroy_event(event_); });
   }
   CudaMark(const CudaMark&) = delete;
   CudaMark& operator=(const CudaMark&) = delete;
@@ -196,10 +202,7 @@ class CudaDevice final : public Device {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver has addresses as integers
     std::shared_ptr<void> owned(reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)),
                                 [context = context_](void* memory) {
-                                  if (driver().push(context) != 0) return;
-                                  driver().release(address_of(memory));
-                                  Context popped = nullptr;
-                                  driver().pop(&popped);
+                                  give_back(context, [memory] { driver().release(address_of(memory)); });
                                 });
     driver().check(driver().fill(address, 0, bytes, stream), "memory of the device");
     return owned;
@@ -210,10 +213,7 @@ class CudaDevice final : public Device {
     void* memory = nullptr;
     driver().check(driver().allocate_host(&memory, bytes, kPortableAndMapped), "memory of the host");
     return {memory, [context = context_](void* owned) {
-              if (driver().push(context) != 0) return;
-              driver().release_host(owned);
-              Context popped = nullptr;
-              driver().pop(&popped);
+              give_back(context, [owned] { driver().release_host(owned); });
             }};
   }
 
