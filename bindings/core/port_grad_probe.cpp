@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "../grad_probe_options.h"
 #include "core.h"
 #include "msprobe/grad_probe.h"
 #include "port_tensor.h"
@@ -11,23 +12,6 @@
 namespace {
 
 namespace grad_probe = msprobe::grad_probe;
-
-grad_probe::Level level_of(const std::string& text) {
-  if (text == "L0") return grad_probe::Level::kL0;
-  if (text == "L1") return grad_probe::Level::kL1;
-  if (text == "L2") return grad_probe::Level::kL2;
-  throw msprobe::InvalidArgument("level: expected \"L0\", \"L1\" or \"L2\", found \"" + text + '"');
-}
-
-grad_probe::Options options_of(std::filesystem::path dump_path, int rank, const std::string& level,
-                               const std::vector<std::pair<double, std::string>>& bounds) {
-  grad_probe::Options options;
-  options.dump_path = std::move(dump_path);
-  options.rank = rank;
-  options.level = level_of(level);
-  for (const auto& [value, label] : bounds) options.bounds.push_back({value, label});
-  return options;
-}
 
 // Gradients of a framework behind a port, in the files of the gradient probe.
 class GradWriter {
@@ -61,14 +45,14 @@ class GradWriter {
 }  // namespace
 
 void register_port_grad_probe(py::module_& m) {
-  using Bounds = std::vector<std::pair<double, std::string>>;
   py::class_<GradWriter>(m, "GradWriter", py::is_final())
-      .def(py::init(
-               [](std::filesystem::path dump_path, int rank, const std::string& level, const Bounds& bounds) {
-                 return std::make_unique<GradWriter>(options_of(std::move(dump_path), rank, level, bounds));
-               }),
+      .def(py::init([](std::filesystem::path dump_path, int rank, const std::string& level,
+                       const GradBounds& bounds) {
+             return std::make_unique<GradWriter>(
+                 grad_probe_options(std::move(dump_path), rank, level, bounds));
+           }),
            py::arg("dump_path"), py::kw_only(), py::arg("rank") = 0, py::arg("level") = "L1",
-           py::arg("bounds") = Bounds())
+           py::arg("bounds") = GradBounds())
       .def("record", &GradWriter::record, py::arg("step"), py::arg("views"))
       .def("flush", &GradWriter::flush);
 }

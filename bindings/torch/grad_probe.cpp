@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "../grad_probe_options.h"
 #include "../held.h"
 #include "../python_text.h"
 #include "function_mode.h"
@@ -29,14 +30,6 @@ namespace {
 using msprobe::torch_adapter::GradProbe;
 using msprobe::torch_adapter::GradProbeSettings;
 using NamedParameters = std::vector<std::pair<std::string, at::Tensor>>;
-
-msprobe::grad_probe::Level level_of(const std::string& text) {
-  using msprobe::grad_probe::Level;
-  if (text == "L0") return Level::kL0;
-  if (text == "L1") return Level::kL1;
-  if (text == "L2") return Level::kL2;
-  throw msprobe::InvalidArgument("grad_level must be one of \"L0\", \"L1\", \"L2\", found \"" + text + '"');
-}
 
 // The probe of a Python training script: finds each parameter's gradient the way its framework keeps it.
 class PythonGradProbe {
@@ -126,15 +119,11 @@ class PythonGradProbe {
 };
 
 std::unique_ptr<PythonGradProbe> make_probe(NamedParameters parameters, std::filesystem::path dump_path,
-                                            int rank, const std::string& level,
-                                            const std::vector<std::pair<double, std::string>>& bounds,
+                                            int rank, const std::string& level, const GradBounds& bounds,
                                             std::vector<std::int64_t> steps, unsigned threads,
                                             py::object elsewhere) {
   GradProbeSettings settings;
-  settings.options.dump_path = std::move(dump_path);
-  settings.options.rank = rank;
-  settings.options.level = level_of(level);
-  for (const auto& [value, label] : bounds) settings.options.bounds.push_back({value, label});
+  settings.options = grad_probe_options(std::move(dump_path), rank, level, bounds);
   settings.steps = std::move(steps);
   settings.threads = threads;
   return std::make_unique<PythonGradProbe>(std::move(parameters), std::move(settings), std::move(elsewhere));
@@ -143,10 +132,9 @@ std::unique_ptr<PythonGradProbe> make_probe(NamedParameters parameters, std::fil
 }  // namespace
 
 void register_grad_probe(py::module_& m) {
-  using Bounds = std::vector<std::pair<double, std::string>>;
   py::class_<PythonGradProbe>(m, "GradProbe", py::is_final())
       .def(py::init(&make_probe), py::arg("named_parameters"), py::arg("dump_path"), py::kw_only(),
-           py::arg("rank") = 0, py::arg("level") = "L1", py::arg("bounds") = Bounds(),
+           py::arg("rank") = 0, py::arg("level") = "L1", py::arg("bounds") = GradBounds(),
            py::arg("steps") = std::vector<std::int64_t>(), py::arg("threads") = 0U,
            py::arg("elsewhere") = py::none())
       .def("on_optimizer_step", &PythonGradProbe::on_optimizer_step, py::arg("optimizer"),
