@@ -92,7 +92,8 @@ class PortValues final : public FrameworkValues {
     } else if (element.dtype) {
       try {
         const msprobe::TensorView view = tensor.view(*element.dtype);
-        const std::size_t bytes = tensor.count() * msprobe::element_size(*element.dtype);
+        const auto bytes =
+            static_cast<std::size_t>(msprobe::element_count(view)) * msprobe::element_size(view.dtype);
         if (bytes > 0) element.statistics = measure(view, bytes);
         if (to.takes_files()) {
           data_name = recorder_.data_name(to.record(), to.position());
@@ -138,8 +139,12 @@ class PortValues final : public FrameworkValues {
     auto owner = std::make_shared<std::vector<std::byte>>(bytes);
     const py::gil_scoped_release no_gil;  // the queue may be full
     std::byte* to = owner->data();
-    if (bytes > 0)
-      copy_elements(view, msprobe::element_size(view.dtype), 0, static_cast<const std::byte*>(view.data), to);
+    const auto* const from = static_cast<const std::byte*>(view.data);
+    if (msprobe::is_c_contiguous(view)) {
+      std::copy_n(from, bytes, to);
+    } else {
+      copy_elements(view, msprobe::element_size(view.dtype), 0, from, to);
+    }
     dump::StoredTensor stored;
     stored.dtype = view.dtype;
     if (view.dtype == msprobe::DType::kBFloat16) {  // which NumPy's files do not have

@@ -44,9 +44,4 @@ struct PortTensor {
   msprobe::TensorView view(msprobe::DType of) const {
     return {reinterpret_cast<const void*>(address.value_or(0)), of, shape, strides};
   }
-  std::size_t count() const {
-    std::size_t result = 1;
-    for (const std::int64_t extent : shape) result *= static_cast<std::size_t>(extent);
-    return result;
-  }
 };
