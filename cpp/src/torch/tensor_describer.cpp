@@ -53,6 +53,16 @@ std::string other_dtype(const at::Tensor& tensor) {
   return "torch." + name;
 }
 
+// Without statistics. `dtype_text`: memory for its own text, which the element shows.
+trace::TensorElement unmeasured(const at::Tensor& tensor, bool requires_grad, std::string& dtype_text) {
+  trace::TensorElement element;
+  element.dtype = dtype_of(tensor.scalar_type());
+  if (!element.dtype) element.dtype_text = dtype_text = other_dtype(tensor);
+  if (!tensor.is_nested()) element.shape = {tensor.sizes().data(), tensor.sizes().size()};
+  element.requires_grad = requires_grad;
+  return element;
+}
+
 }  // namespace
 
 trace::Framework framework() { return {.name = "pytorch", .package = "torch"}; }
@@ -179,13 +189,8 @@ void TensorDescriber::describe(dump::ValueWriter& to, const at::Tensor& tensor, 
 }
 
 void TensorDescriber::describe_unmeasured(dump::ValueWriter& to, const at::Tensor& tensor) {
-  trace::TensorElement element;
-  element.dtype = dtype_of(tensor.scalar_type());
   std::string dtype_text;
-  if (!element.dtype) element.dtype_text = dtype_text = other_dtype(tensor);
-  element.shape = {tensor.sizes().data(), tensor.sizes().size()};
-  element.requires_grad = tensor.requires_grad();
-  to.out().tensor(element);
+  to.out().tensor(unmeasured(tensor, tensor.requires_grad(), dtype_text));
 }
 
 void TensorDescriber::fill(trace::SlotId slot, const at::Tensor& tensor, std::string_view record,
@@ -258,12 +263,8 @@ void TensorDescriber::State::describe_any(const TensorDescriber& describer, dump
 }
 
 void TensorDescriber::State::describe(dump::ValueWriter& to, const at::Tensor& tensor, const Described& as) {
-  trace::TensorElement element;
-  element.dtype = dtype_of(tensor.scalar_type());
   std::string dtype_text;
-  if (!element.dtype) element.dtype_text = dtype_text = other_dtype(tensor);
-  if (!tensor.is_nested()) element.shape = {tensor.sizes().data(), tensor.sizes().size()};
-  element.requires_grad = as.requires_grad;
+  trace::TensorElement element = unmeasured(tensor, as.requires_grad, dtype_text);
   element.placement = as.placement;
   std::string data_name;
   const std::string reason = why_unreadable(tensor);
