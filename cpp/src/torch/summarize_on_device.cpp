@@ -73,20 +73,23 @@ struct SignsOf {
 
 // By the kernel where the device has one, together; else by operators, one by one.
 void bring_signs(const std::vector<SignsOf>& all) {
-  std::map<std::string, std::vector<device::Meter::Signs>> by_kernel;
-  std::map<std::string, c10::Device> devices;
+  struct OfDevice {
+    c10::Device where;
+    std::vector<device::Meter::Signs> signs;
+  };
+  std::map<device::Meter*, OfDevice> by_kernel;
   for (const SignsOf& one : all) {
     const c10::Device where = one.tensor.device();
-    if (meter_of(where) == nullptr || !device::takes(view_of_plain(one.tensor))) {
+    const TensorView view = view_of_plain(one.tensor);
+    device::Meter* const meter = meter_of(where);
+    if (meter == nullptr || !device::takes(view)) {
       add_signs(one.tensor, one.to);
-      continue;
+    } else {
+      by_kernel.try_emplace(meter, OfDevice{where, {}}).first->second.signs.push_back({view, one.to});
     }
-    by_kernel[where.str()].push_back({view_of_plain(one.tensor), one.to});
-    devices.emplace(where.str(), where);
   }
-  for (const auto& [name, signs] : by_kernel) {
-    const c10::Device where = devices.at(name);
-    meter_of(where)->bring_signs(native_stream(current_stream(where)), signs);
+  for (const auto& [meter, of] : by_kernel) {
+    meter->bring_signs(native_stream(current_stream(of.where)), of.signs);
   }
 }
 
