@@ -23,6 +23,9 @@ MSPROBE_API void make_directories(const std::filesystem::path& path);
 /// waiting for ever, and a device may have no end. -1 with errno, which is EISDIR or EINVAL for what is none.
 MSPROBE_API int open_regular(const std::filesystem::path& path, int flags) noexcept;
 
+/// The same for reading; throws IoError where it cannot be opened, or is none.
+int open_to_read(const std::filesystem::path& path);
+
 /// Appends to a file, which is made where there is none, and is no link. Where not all of the text can be
 /// written none of it stays. Throws IoError.
 MSPROBE_API void append_text(const std::filesystem::path& path, std::string_view text);

@@ -92,6 +92,14 @@ int open_regular(const fs::path& path, int flags) noexcept {
   return -1;
 }
 
+int open_to_read(const fs::path& path) {
+  const int descriptor = open_regular(path, O_RDONLY);
+  if (descriptor >= 0) return descriptor;
+  const bool is_another = errno == EISDIR || errno == EINVAL;
+  throw IoError(is_another ? "cannot read, because it is not a regular file:" : "cannot open", path.string(),
+                errno);
+}
+
 void append_text(const fs::path& path, std::string_view text) {
   int descriptor = open_regular(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW);
   if (descriptor < 0) throw IoError("cannot open", path.string(), errno);
@@ -151,13 +159,7 @@ void write_file(const fs::path& path, std::string_view text) {
   file.commit();
 }
 
-InputFile::InputFile(fs::path path) : path_(std::move(path)) {
-  descriptor_ = open_regular(path_, O_RDONLY);
-  if (descriptor_ < 0) {
-    const bool is_another = errno == EISDIR || errno == EINVAL;
-    throw IoError(is_another ? "cannot read, because it is not a regular file:" : "cannot open",
-                  path_.string(), errno);
-  }
+InputFile::InputFile(fs::path path) : path_(std::move(path)), descriptor_(open_to_read(path_)) {
   struct stat status{};
   if (::fstat(descriptor_, &status) == 0) size_ = static_cast<std::uint64_t>(status.st_size);
 }

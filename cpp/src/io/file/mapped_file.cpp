@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/file/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,13 +16,7 @@ namespace {
 
 class Descriptor {
  public:
-  explicit Descriptor(const std::filesystem::path& path) {
-    value_ = open_regular(path, O_RDONLY);
-    if (value_ >= 0) return;
-    const bool is_another = errno == EISDIR || errno == EINVAL;
-    throw IoError(is_another ? "cannot read, because it is not a regular file:" : "cannot open",
-                  path.string(), errno);
-  }
+  explicit Descriptor(const std::filesystem::path& path) : value_(open_to_read(path)) {}
   ~Descriptor() { ::close(value_); }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
@@ -31,7 +24,7 @@ class Descriptor {
   int get() const noexcept { return value_; }
 
  private:
-  int value_ = -1;
+  int value_;
 };
 
 #ifdef __linux__
@@ -70,13 +63,7 @@ void give_back([[maybe_unused]] std::span<const std::uint8_t> part) noexcept {
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const Descriptor file(path);
   struct stat status{};
-  const int reason = ::fstat(file.get(), &status) != 0 ? errno
-                     : S_ISREG(status.st_mode)         ? 0
-                     : S_ISDIR(status.st_mode)         ? EISDIR
-                                                       : EINVAL;
-  if (reason != 0) {
-    throw IoError("cannot read, because it is not a regular file:", path.string(), reason);
-  }
+  if (::fstat(file.get(), &status) != 0) throw IoError("cannot open", path.string(), errno);
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;  // cannot be mapped
   void* const data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
