@@ -46,8 +46,8 @@ struct DeviceRequest {
 
 /// Summaries made on the devices of the tensors, fetched together: one synchronisation for all of a stream,
 /// and more where checksums or signs are wanted, which need elements or bits of them on the host. Tensors are
-/// of strided layout. Without a kernel (docs/adr/0032) there are no sketches, and sums are kept in float on
-/// devices without doubles.
+/// of strided layout. Without a kernel (docs/adr/0032) there are no sketches, sums are kept in float on
+/// devices without doubles, and where small elements are counted `zero_count` is their number, too.
 MSPROBE_API std::vector<stats::Summary> summarize_on_device(const std::vector<DeviceRequest>& requests);
 
 /// Which gradients a probe records, and when.
