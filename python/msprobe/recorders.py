@@ -13,6 +13,7 @@ from msprobe.files.run_folder import CONFIG_PACK, DUMP, FREE_BENCHMARK, GRADIENT
 from msprobe.native import Error, log
 from msprobe.recording.losses import LossRecorder
 from msprobe.recording.recorded_training import RecordedTraining
+from msprobe.recording.recorder import QuietRecorder
 from msprobe.recording.run_file import RunFile
 from msprobe.training.model_parts import unwrapped
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from msprobe.grad_probe.probe import Probe
     from msprobe.perturb.recorder import Perturbation
     from msprobe.recording.called_models import TrainedModels
-    from msprobe.recording.recorded_training import Recorder
+    from msprobe.recording.recorder import Recorder
     from msprobe.recording.settings import RunSettings
     from msprobe.training_monitor import Monitoring
 
@@ -218,32 +219,7 @@ class RunRecording:
         log.info("%s", text)
 
 
-class _Quiet:
-    """What most recorders make of most events: nothing."""
-
-    def models_found(self, models: list[Any]) -> None:
-        pass
-
-    def called_beside(self, name: str, module: Any) -> None:
-        pass
-
-    def begin_step(self, step: int) -> None:
-        pass
-
-    def drop_step(self, step: int) -> None:
-        pass
-
-    def end_step(self, step: int) -> None:
-        pass
-
-    def close(self) -> None:
-        raise NotImplementedError
-
-    def discard(self) -> None:
-        self.close()
-
-
-class _Losses(_Quiet):
+class _Losses(QuietRecorder):
     name = "losses"
 
     def __init__(self, settings: RunSettings, name: str) -> None:
@@ -260,7 +236,7 @@ class _Losses(_Quiet):
         self._losses.close()
 
 
-class _Gradients(_Quiet):
+class _Gradients(QuietRecorder):
     """Steps are those of the optimizer, which the probe counts itself."""
 
     name = "gradient probe"
@@ -282,7 +258,7 @@ class _Gradients(_Quiet):
             self._probe.close()
 
 
-class _Dump(_Quiet):
+class _Dump(QuietRecorder):
     name = "data dump"
 
     def __init__(self, config: Config, trained: TrainedModels) -> None:
@@ -340,7 +316,7 @@ class _Dump(_Quiet):
         self._dump.release()
 
 
-class _FreeBenchmark(_Quiet):
+class _FreeBenchmark(QuietRecorder):
     name = "free benchmark"
 
     def __init__(self, config: Config) -> None:
@@ -374,7 +350,7 @@ class _FreeBenchmark(_Quiet):
         self._benchmark.close()
 
 
-class _Monitor(_Quiet):
+class _Monitor(QuietRecorder):
     """Steps are those of the optimizers, which the monitor finds itself."""
 
     name = "monitor"
@@ -399,7 +375,7 @@ class _Monitor(_Quiet):
             self._monitoring = None
 
 
-class _ConfigCheck(_Quiet):
+class _ConfigCheck(QuietRecorder):
     """The checker has hooks of its own on the model."""
 
     name = "config check"

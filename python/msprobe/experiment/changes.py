@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.experiment import sources
 from msprobe.native import InvalidArgument, log
+from msprobe.recording.recorder import QuietRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from msprobe.experiment.plan import Change
+    from msprobe.recording.recorder import Recorder
 
 _ROOMS = ("env", "seed", "fixed", "torch", "data", "optimizer", "feed")
 """The first word of a name that is none of a module. A module of that name is `model.NAME`."""
@@ -144,11 +146,11 @@ def _workers(count: int) -> None:
     DataLoader.__init__ = made  # type: ignore[method-assign]
 
 
-def recorders(changes: Sequence[Change]) -> list[Any]:
+def recorders(changes: Sequence[Change]) -> list[Recorder]:
     """What changes modules and optimizers, as a recorder along the training."""
     wanted = [change for change in changes if room_of(change.name) in ("module", "optimizer")]
     fed = [change for change in changes if room_of(change.name) == "feed"]
-    result: list[Any] = [Settings(wanted)] if wanted else []
+    result: list[Recorder] = [Settings(wanted)] if wanted else []
     if fed:
         from msprobe.experiment.feed import Feeder
 
@@ -156,7 +158,7 @@ def recorders(changes: Sequence[Change]) -> list[Any]:
     return result
 
 
-class Settings:
+class Settings(QuietRecorder):
     """Sets attributes of modules before each step, and settings of optimizers before each of theirs. A name
     that fits nothing ends the process: the run would be another experiment.
     """
@@ -185,9 +187,6 @@ class Settings:
         for module, name, value, first in self._set:
             if step >= first and getattr(module, name, None) is not value:
                 setattr(module, name, value)
-
-    def end_step(self, step: int) -> None:
-        pass
 
     def close(self) -> None:
         if self._hook is not None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.files.append_file import append_lines
 from msprobe.files.regular_file import open_text, read_text
 from msprobe.native import torch_adapter
+from msprobe.recording.recorder import QuietRecorder
 from msprobe.training.torch_state import memory_of, random_states
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _FILE = re.compile(r"digest\.rank([0-9]{1,9})\.jsonl")
 # ---- recording
 
 
-class DigestRecorder:
+class DigestRecorder(QuietRecorder):
     """A recorder along a training (recording.recorded_training.Recorder)."""
 
     name = "digests"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.regular_file import open_to_read, open_to_write
 from msprobe.native import log
+from msprobe.recording.recorder import QuietRecorder
 from msprobe.recording.run_file import rank_of_process
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _DTYPES = {
 }  # fmt: skip
 
 
-class _AlongTheTraining:
+class _AlongTheTraining(QuietRecorder):
     """Tells what is passed on to the model and to the optimizer."""
 
     name = "values of steps"

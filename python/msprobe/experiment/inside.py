@@ -17,9 +17,11 @@ from msprobe.experiment.plan import VARIABLE, read_plan
 from msprobe.files.append_file import append_lines
 from msprobe.native import Error, IoError
 from msprobe.recording.arming import when_torch_is_imported
+from msprobe.recording.recorder import QuietRecorder
 
 if TYPE_CHECKING:
     from msprobe.experiment.plan import Plan
+    from msprobe.recording.recorder import Recorder
 
 
 SAVED = "saved.txt"
@@ -60,12 +62,12 @@ def _with_torch(plan: Plan) -> None:
     atexit.register(recording.end, "ended")
 
 
-def _recorders(plan: Plan) -> list[Any]:
+def _recorders(plan: Plan) -> list[Recorder]:
     """In the order in which a step begins: the run ends before anything is changed or measured."""
     from msprobe.experiment.digests import DigestRecorder
     from msprobe.recording.run_file import rank_of_process
 
-    result: list[Any] = [] if plan.stop is None else [_Stop(plan.stop)]
+    result: list[Recorder] = [] if plan.stop is None else [_Stop(plan.stop)]
     result += changes.recorders(plan.changes)
     if plan.keeps is not None:
         from msprobe.experiment.feed import Keeper
@@ -74,7 +76,7 @@ def _recorders(plan: Plan) -> list[Any]:
     return [*result, DigestRecorder(Path(plan.folder), rank_of_process())]
 
 
-class _Stop:
+class _Stop(QuietRecorder):
     """Ends the process where a step would begin."""
 
     name = "the end of the experiment"
@@ -82,18 +84,9 @@ class _Stop:
     def __init__(self, step: int) -> None:
         self._step = step
 
-    def models_found(self, models: list[Any]) -> None:
-        pass
-
     def begin_step(self, step: int) -> None:
         if step >= self._step:
             raise SystemExit(0)
-
-    def end_step(self, step: int) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 def _save_into_copies(folder: str) -> None:

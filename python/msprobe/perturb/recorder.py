@@ -17,6 +17,7 @@ from msprobe.native import log, torch_adapter
 from msprobe.perturb.outputs import write_outputs
 from msprobe.perturb.propagation import Propagation
 from msprobe.perturb.result import PerturbResult
+from msprobe.recording.recorder import QuietRecorder
 from msprobe.terminal.progress import Progress
 from msprobe.training.graph_capture import captures_graph
 from msprobe.training.model_parts import modules, named_modules
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _WHOLE = "(the model itself)"
 
 
-class Perturbation:
+class Perturbation(QuietRecorder):
     """Recorder of `msprobe run --perturb`. Between the first call of a model and the optimizer, in the steps
     that are wanted.
     """
@@ -91,9 +92,6 @@ class Perturbation:
             assert self._hooks is not None
             self._hooks.install()
             self._session.set_active(True)
-
-    def called_beside(self, name: str, module: Any) -> None:
-        pass
 
     def drop_step(self, step: int) -> None:
         if self._open is not None:

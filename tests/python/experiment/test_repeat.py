@@ -72,3 +72,10 @@ def test_a_script_without_a_training(repeat, tmp_path):
     code, _, said = repeat("", "--quiet", script="other.py")
     assert code == 2
     assert "trained no step that msprobe sees: nothing to do" in said
+
+
+def test_a_model_that_is_called_beside(repeat):
+    """As the frozen reference of a training by preferences is: recorders are told of it."""
+    script = Path(__file__).parents[1] / "recording/scripts/reference_model_unnamed.py"
+    code, answer, said = repeat("", script=str(script))
+    assert (code, answer["repeats"], answer["steps"]) == (0, True, 4), said
