@@ -12,16 +12,13 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from msprobe.experiment.along_the_training import AlongTheTraining
 from msprobe.files.append_file import append_lines
 from msprobe.files.regular_file import open_text, read_text
 from msprobe.native import torch_adapter
-from msprobe.recording.recorder import QuietRecorder
 from msprobe.training.torch_state import memory_of, random_states
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 KINDS = (
     "initial weights",
@@ -41,37 +38,20 @@ _FILE = re.compile(r"digest\.rank([0-9]{1,9})\.jsonl")
 # ---- recording
 
 
-class DigestRecorder(QuietRecorder):
-    """A recorder along a training (recording.recorded_training.Recorder)."""
+class DigestRecorder(AlongTheTraining):
+    """Writes a line for each step."""
 
     name = "digests"
 
     def __init__(self, folder: Path, rank: int) -> None:
+        super().__init__()
         self._path = folder / f"digest.rank{rank}.jsonl"
-        self._models: list[Any] = []
-        self._ids: set[int] = set()
         self._line: dict[str, Any] = {}
         self._inputs: dict[str, str] = {}  # since the last step ended: calls may be seen before a step begins
-        self._last: list[Any] = []
         self._optimizer: dict[str, str] = {}
-        self._watch: Any = None
-        self._hook: Any = None
-
-    def models_found(self, models: list[Any]) -> None:
-        from torch.optim.optimizer import register_optimizer_step_pre_hook
-
-        from msprobe.training.phases import ModelCalls
-
-        self._models = list(models)
-        self._ids |= {id(model) for model in models}
-        if self._watch is None:
-            self._watch = ModelCalls(self._ids, self._before_call)
-            self._watch.install()
-            self._hook = register_optimizer_step_pre_hook(
-                lambda optimizer, *_: self._before_update(optimizer)
-            )
 
     def begin_step(self, step: int) -> None:
+        super().begin_step(step)
         self._line = {"step": step, "random generators": {n: ask() for n, ask in random_states().items()}}
         if step == 0:
             self._line["initial weights"] = {**self._checksums("parameters"), **self._checksums("buffers")}
@@ -79,7 +59,7 @@ class DigestRecorder(QuietRecorder):
     def end_step(self, step: int) -> None:
         gradients = {
             name: checksum(tensor.grad)
-            for name, tensor in self._named("parameters")
+            for name, tensor in self.named("parameters")
             if tensor.grad is not None
         }
         self._line.update(
@@ -90,27 +70,19 @@ class DigestRecorder(QuietRecorder):
             buffers=self._checksums("buffers"),
         )
         append_lines(self._path, json.dumps(self._line) + "\n")
-        self._line, self._inputs, self._optimizer, self._last = {}, {}, {}, []
+        self._line, self._inputs, self._optimizer = {}, {}, {}
+        super().end_step(step)
 
-    def close(self) -> None:
-        if self._watch is not None:
-            self._watch.remove()
-            self._hook.remove()
-            self._watch = None
-
-    def _before_call(self, model: Any, args: Any, kwargs: Any) -> None:
+    def called(self, args: Any, kwargs: Any) -> None:
         with contextlib.suppress(Exception):  # a difference that is not seen here is seen in the loss
-            tensors = tensors_in((args, kwargs))
-            if is_same_call(tensors, self._last):
-                return
-            call = len({name.partition(".")[0] for name in self._inputs})
-            for place, tensor in enumerate(tensors):
-                self._inputs[f"{call}.{place}"] = checksum(tensor)
-            self._last = tensors
+            super().called(args, kwargs)
 
-    def _before_update(self, optimizer: Any) -> None:
+    def given(self, place: str, tensor: Any) -> None:
+        self._inputs[place] = checksum(tensor)
+
+    def before_update(self, optimizer: Any) -> None:
         """What it will compute with, beside gradients and weights."""
-        names = {id(tensor): name for name, tensor in self._named("parameters")}
+        names = {id(tensor): name for name, tensor in self.named("parameters")}
         for number, group in enumerate(optimizer.param_groups):
             for key, value in group.items():
                 if key not in ("params", "foreach", "fused", "capturable", "initial_lr"):
@@ -123,28 +95,7 @@ class DigestRecorder(QuietRecorder):
                     self._optimizer[name] = f"{value.dtype} {checksum(value)}"
 
     def _checksums(self, what: str) -> dict[str, str]:
-        return {name: checksum(tensor) for name, tensor in self._named(what)}
-
-    def _named(self, what: str) -> Iterable[tuple[str, Any]]:
-        several = len(self._models) > 1
-        for number, model in enumerate(self._models):
-            for name, tensor in getattr(model, f"named_{what}")():
-                yield (f"{number}.{name}" if several else name), tensor
-
-
-def tensors_in(values: Any) -> list[Any]:
-    """All tensors in containers, in their order."""
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor)]
-
-
-def is_same_call(tensors: list[Any], last: list[Any]) -> bool:
-    """Given the very tensors of the call before. A watch that is inside of another one sees a call twice; and
-    a second call with the same tensors is given nothing new.
-    """
-    return [id(one) for one in tensors] == [id(one) for one in last] != []
+        return {name: checksum(tensor) for name, tensor in self.named(what)}
 
 
 def checksum(tensor: Any) -> str:

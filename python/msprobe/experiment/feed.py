@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.experiment.along_the_training import AlongTheTraining
 from msprobe.files.regular_file import open_to_read, open_to_write
 from msprobe.native import log
-from msprobe.recording.recorder import QuietRecorder
 from msprobe.recording.run_file import rank_of_process
 
 if TYPE_CHECKING:
@@ -28,80 +28,7 @@ _DTYPES = {
 }  # fmt: skip
 
 
-class _AlongTheTraining(QuietRecorder):
-    """Tells what is passed on to the model and to the optimizer."""
-
-    name = "values of steps"
-
-    def __init__(self) -> None:
-        self.models: list[Any] = []
-        self.step = 0  # the one that has begun, or the next one: calls may be seen before it begins
-        self.calls = 0
-        self._last: list[Any] = []
-        self._ids: set[int] = set()
-        self._watch: Any = None
-        self._hook: Any = None
-
-    def models_found(self, models: list[Any]) -> None:
-        self.models = list(models)
-        self._ids |= {id(model) for model in models}
-        if self._watch is None:
-            from torch.optim.optimizer import register_optimizer_step_pre_hook
-
-            from msprobe.training.phases import ModelCalls
-
-            self._watch = ModelCalls(self._ids, self._call)
-            self._watch.install()
-            self._hook = register_optimizer_step_pre_hook(lambda one, *_: self.before_update(one))
-
-    def begin_step(self, step: int) -> None:
-        self.step = step
-
-    def end_step(self, step: int) -> None:
-        self.step, self.calls, self._last = step + 1, 0, []
-
-    def close(self) -> None:
-        for hook in (self._watch, self._hook):
-            if hook is not None:
-                hook.remove()
-        self._watch = self._hook = None
-
-    def _call(self, model: Any, args: Any, kwargs: Any) -> None:
-        from msprobe.experiment.digests import is_same_call, tensors_in
-
-        tensors = tensors_in((args, kwargs))
-        if is_same_call(tensors, self._last):
-            return
-        number, self.calls, self._last = self.calls, self.calls + 1, tensors
-        for place, tensor in enumerate(tensors):
-            self.given(f"inputs.{number}.{place}", tensor)
-
-    def named(self, what: str) -> list[tuple[str, Any]]:
-        several = len(self.models) > 1
-        return [
-            (f"{number}.{name}" if several else name, tensor)
-            for number, model in enumerate(self.models)
-            for name, tensor in getattr(model, f"named_{what}")()
-        ]
-
-    def given(self, name: str, tensor: Any) -> None:
-        """A tensor that the model is called with."""
-
-    def before_update(self, optimizer: Any) -> None:
-        """Before the optimizer steps."""
-
-    def state_of(self, optimizer: Any) -> list[tuple[str, Any, str, Any]]:
-        """Name, parameter, key and value of each tensor."""
-        names = {id(tensor): name for name, tensor in self.named("parameters")}
-        return [
-            (f"optimizer.{names[id(parameter)]}.{key}", parameter, key, value)
-            for parameter, state in optimizer.state.items()
-            for key, value in state.items()
-            if hasattr(value, "numel") and id(parameter) in names
-        ]
-
-
-class Keeper(_AlongTheTraining):
+class Keeper(AlongTheTraining):
     """Writes the values of steps."""
 
     def __init__(self, folder: Path, steps: tuple[int, int]) -> None:
@@ -122,9 +49,9 @@ class Keeper(_AlongTheTraining):
             for name, tensor in [*self.named("parameters"), *self.named("buffers")]:
                 self._keep(f"weights.{name}", tensor)
 
-    def given(self, name: str, tensor: Any) -> None:
+    def given(self, place: str, tensor: Any) -> None:
         if self._wanted():
-            self._keep(name, tensor)
+            self._keep(f"inputs.{place}", tensor)
 
     def before_update(self, optimizer: Any) -> None:
         if not self._wanted():
@@ -132,7 +59,7 @@ class Keeper(_AlongTheTraining):
         for name, tensor in self.named("parameters"):
             if tensor.grad is not None:
                 self._keep(f"gradients.{name}", tensor.grad)
-        for name, _, _, value in self.state_of(optimizer):
+        for name, value in self._state_of(optimizer):
             self._keep(name, value)
         self._states["groups"] = [
             {key: value for key, value in group.items() if isinstance(value, (int, float, tuple))}
@@ -145,11 +72,21 @@ class Keeper(_AlongTheTraining):
             self._kept = {}
         super().end_step(step)
 
+    def _state_of(self, optimizer: Any) -> list[tuple[str, Any]]:
+        """Name and value of each tensor."""
+        names = {id(tensor): name for name, tensor in self.named("parameters")}
+        return [
+            (f"optimizer.{names[id(parameter)]}.{key}", value)
+            for parameter, state in optimizer.state.items()
+            for key, value in state.items()
+            if hasattr(value, "numel") and id(parameter) in names
+        ]
+
     def _keep(self, name: str, tensor: Any) -> None:
         self._kept[name] = tensor.detach().to("cpu", copy=True).contiguous()
 
 
-class Feeder(_AlongTheTraining):
+class Feeder(AlongTheTraining):
     """Copies what another run kept into this one, from the first step of each change on."""
 
     def __init__(self, changes: Sequence[Change]) -> None:
@@ -168,9 +105,9 @@ class Feeder(_AlongTheTraining):
             for name, tensor in [*self.named("parameters"), *self.named("buffers")]:
                 self._put(f"weights.{name}", tensor)
 
-    def given(self, name: str, tensor: Any) -> None:
+    def given(self, place: str, tensor: Any) -> None:
         if self._is_on("inputs"):
-            self._put(name, tensor)
+            self._put(f"inputs.{place}", tensor)
 
     def before_update(self, optimizer: Any) -> None:
         for name, tensor in self.named("parameters") if self._is_on("gradients") else ():

@@ -1,0 +1,86 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a step of a training is given, for recorders that digest, keep or replace it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msprobe.recording.recorder import QuietRecorder
+
+
+class AlongTheTraining(QuietRecorder):
+    """Tells what is passed on to the models and to the optimizer."""
+
+    name = "values of steps"
+
+    def __init__(self) -> None:
+        self.models: list[Any] = []
+        self.step = 0  # the one that has begun, or the next one: calls may be seen before it begins
+        self.calls = 0
+        self._last: list[Any] = []
+        self._ids: set[int] = set()
+        self._watch: Any = None
+        self._hook: Any = None
+
+    def models_found(self, models: list[Any]) -> None:
+        self.models = list(models)
+        self._ids |= {id(model) for model in models}
+        if self._watch is None:
+            from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+            from msprobe.training.phases import ModelCalls
+
+            self._watch = ModelCalls(self._ids, lambda _, args, kwargs: self.called(args, kwargs))
+            self._watch.install()
+            self._hook = register_optimizer_step_pre_hook(lambda one, *_: self.before_update(one))
+
+    def begin_step(self, step: int) -> None:
+        self.step = step
+
+    def end_step(self, step: int) -> None:
+        self.step, self.calls, self._last = step + 1, 0, []
+
+    def close(self) -> None:
+        for hook in (self._watch, self._hook):
+            if hook is not None:
+                hook.remove()
+        self._watch = self._hook = None
+
+    def called(self, args: Any, kwargs: Any) -> None:
+        """Before a call of a model."""
+        tensors = _tensors_in((args, kwargs))
+        if _is_same_call(tensors, self._last):
+            return
+        number, self.calls, self._last = self.calls, self.calls + 1, tensors
+        for place, tensor in enumerate(tensors):
+            self.given(f"{number}.{place}", tensor)
+
+    def named(self, what: str) -> list[tuple[str, Any]]:
+        several = len(self.models) > 1
+        return [
+            (f"{number}.{name}" if several else name, tensor)
+            for number, model in enumerate(self.models)
+            for name, tensor in getattr(model, f"named_{what}")()
+        ]
+
+    def given(self, place: str, tensor: Any) -> None:
+        """A tensor that a model is called with. place: numbers of the call in the step, and of the tensor."""
+
+    def before_update(self, optimizer: Any) -> None:
+        """Before the optimizer steps."""
+
+
+def _tensors_in(values: Any) -> list[Any]:
+    """All tensors in containers, in their order."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor)]
+
+
+def _is_same_call(tensors: list[Any], last: list[Any]) -> bool:
+    """Given the very tensors of the call before. A watch that is inside of another one sees a call twice; and
+    a second call with the same tensors is given nothing new.
+    """
+    return [id(one) for one in tensors] == [id(one) for one in last] != []
