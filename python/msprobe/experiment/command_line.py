@@ -14,9 +14,6 @@ from pathlib import Path
 
 from msprobe.native import InvalidArgument
 
-RUN = "{run}"
-"""Stands for the folder of the run, wherever it is written."""
-
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
@@ -35,10 +32,6 @@ class Command:
         front = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
         return " ".join([*front, *map(shlex.quote, self.words)])
 
-    @property
-    def names_its_folder(self) -> bool:
-        return any(RUN in word for word in self.words)
-
     def placed(self, **places: Path | str) -> Command:
         """With {run} and other words in braces replaced."""
 
@@ -52,16 +45,6 @@ class Command:
 
     def with_environment(self, more: dict[str, str]) -> Command:
         return replace(self, environment={**self.environment, **more})
-
-    def with_python(self, python: str) -> Command:
-        """The same with another interpreter. Raises InvalidArgument where the command does not begin with
-        one.
-        """
-        if not is_python(self.words[0]):
-            raise InvalidArgument(
-                f"{self.said}: expected a command that begins with python, to be run with {python}"
-            )
-        return replace(self, words=(python, *self.words[1:]))
 
 
 def parse_command(text: str, folder: Path | None = None) -> Command:
@@ -91,10 +74,6 @@ def command_of(words: list[str], folder: Path | None = None) -> Command:
     elif shutil.which(words[0], path=_search_path(folder)) is None:
         raise InvalidArgument(f"{words[0]}: expected a program or a Python script, there is none")
     return Command(tuple(words), variables, folder)
-
-
-def is_python(program: str) -> bool:
-    return re.fullmatch(r"python[0-9.]*", os.path.basename(program)) is not None
 
 
 def _search_path(folder: Path) -> str:

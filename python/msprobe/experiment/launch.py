@@ -13,6 +13,7 @@ import subprocess
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msprobe.experiment.command_line import Command
 from msprobe.experiment.own_folder import mirrored
@@ -21,6 +22,9 @@ from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.regular_file import open_to_read, open_to_write, read_bytes, read_text
 from msprobe.files.run_folder import RUN_FILE
 from msprobe.native import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 OUTPUT = "output.txt"
 """What the command wrote on its standard output and error."""
@@ -73,10 +77,7 @@ def _check_digests(folder: Path, steps: int, said: str) -> None:
     counts = [len(read_bytes(path).splitlines()) for path in folder.glob("digest.rank*.jsonl")]
     if min(counts, default=0) >= max(steps - 1, 1):
         return
-    notes: list[str] = []
-    for path in sorted(folder.glob("run.rank*.json")):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            notes += json.loads(read_text(path))["notes"]
+    notes = [note for content in _run_files(folder) for note in content.get("notes", ())]
     why = notes[0] if notes else "no checksums were written"
     raise InvalidArgument(f"{said}not every step is recorded: {why}")
 
@@ -155,12 +156,15 @@ def _with_changes(command: Command, plan: Plan) -> Command:
 
 def _steps(folder: Path) -> int | None:
     """Of the run; None: no process trained a model."""
-    counts = []
-    for path in folder.iterdir():
+    return max((int(content.get("steps", 0)) for content in _run_files(folder)), default=0) or None
+
+
+def _run_files(folder: Path) -> Iterator[dict[str, Any]]:
+    """What they hold, by name; of a process that was killed there may be none."""
+    for path in sorted(folder.iterdir()):
         if RUN_FILE.fullmatch(path.name):
-            with contextlib.suppress(OSError, ValueError, KeyError):
-                counts.append(int(json.loads(read_text(path))["steps"]))
-    return max(counts, default=None) or None
+            with contextlib.suppress(OSError, ValueError):
+                yield json.loads(read_text(path))
 
 
 def _last_line(path: Path) -> str:
