@@ -7,13 +7,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from msprobe.compare.culprit import parse_frame
 from msprobe.files.regular_file import read_text
 from msprobe.files.run_folder import DUMP
-from msprobe.native import FormatError
+from msprobe.native import FormatError, core
 
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ", "<string>")
+if TYPE_CHECKING:
+    import os
 
 
 @dataclass(frozen=True)
@@ -53,24 +55,27 @@ def first_call(one: Path, other: Path, step: int, rank: int) -> FirstCall | None
     if folders[0] is None or folders[1] is None:
         return None
     a, b = (_json(folder / "dump.json").get("data", {}) for folder in folders if folder is not None)
-    frames = _frames(folders[0])
+    stacks = core.default_stack_path(folders[0] / "dump.json")
+
+    def found(name: str, **what: bool) -> FirstCall:
+        return FirstCall(name, step, rank, _line_of_user(stacks, name), **what)
+
     given: FirstCall | None = None
     module: FirstCall | None = None
     for name in [*a, *(name for name in b if name not in a)]:
         mine, theirs = a.get(name), b.get(name)
         if mine == theirs or not _is_call(name):
             continue
-        at = frames.get(name, "")
         if mine is None or theirs is None:
-            return given or module or FirstCall(name, step, rank, at, only_in_one=True)
+            return given or module or found(name, only_in_one=True)
         if _inputs(mine) != _inputs(theirs):
-            given = given or FirstCall(name, step, rank, at, equal_inputs=False)
+            given = given or found(name, equal_inputs=False)
             if module is not None or not name.startswith("Module."):
                 return module or given
         elif name.startswith("Module."):  # a call inside of it is nearer
-            module = module or FirstCall(name, step, rank, at)
+            module = module or found(name)
         else:
-            return FirstCall(name, step, rank, at) if given is None else given
+            return found(name) if given is None else given
     return module or given
 
 
@@ -104,17 +109,11 @@ def _dump(folder: Path, step: int, rank: int) -> Path | None:
     )
 
 
-def _frames(folder: Path) -> dict[str, str]:
-    """Record -> the innermost line of the user's code."""
-    result = {}
-    path = folder / "stack.json"
-    for names, lines in _json(path).values() if path.is_file() else ():
-        place = next((line for line in lines if not any(word in line for word in _LIBRARIES)), "")
-        file, _, rest = place.removeprefix("File ").partition(", line ")
-        if rest:
-            at = f"{PurePosixPath(file).name}:{rest.partition(',')[0]}"
-            result.update(dict.fromkeys(names, at))
-    return result
+def _line_of_user(stacks: str | os.PathLike[str] | None, name: str) -> str:
+    """The innermost line of the user's code that calls a record; empty: it is not known."""
+    frames = map(parse_frame, core.stack_frames(stacks, name) if stacks is not None else ())
+    own = next((frame for frame in frames if frame.file and frame.is_of_user), None)
+    return "" if own is None else f"{PurePosixPath(str(own.file)).name}:{own.line}"
 
 
 def _json(path: Path) -> dict[str, Any]:
