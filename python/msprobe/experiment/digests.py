@@ -123,6 +123,11 @@ class Parting:
     names: tuple[str, ...] = ()
 
     @property
+    def place(self) -> tuple[int, int]:
+        """By which they are ordered: the step, and the kind within it."""
+        return self.step, (*KINDS, "steps").index(self.kind)
+
+    @property
     def said(self) -> str:
         if self.kind == "steps":
             return f"one of them ends before step {self.step}"
@@ -182,8 +187,7 @@ def first_parting(
             if found is not None:
                 partings.append(found)
                 break
-    order = (*KINDS, "steps")
-    return min(partings, key=lambda one: (one.step, order.index(one.kind)), default=None)
+    return min(partings, key=lambda one: one.place, default=None)
 
 
 def _by_step(lines: list[dict[str, Any]], shift: int = 0) -> dict[int, dict[str, Any]]:

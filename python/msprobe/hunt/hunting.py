@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import time
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.experiment.digests import first_parting
 from msprobe.experiment.launch import run_once
+from msprobe.experiment.narrowing import needed_of
 from msprobe.experiment.plan import Change, Plan
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.hunt.answer import FILE, FOLDER, PAGE, Answer, Cause, Experiment, page_html
@@ -124,7 +126,7 @@ class _Hunting:
                 trial, parts = self._with([*needed, setting], parting)
                 if parts is None:
                     return [*needed, setting]
-                if _is_later(parts, at):
+                if parts.place > at.place:
                     found = setting, trial, parts
                     break
             if found is None:
@@ -160,12 +162,7 @@ class _Hunting:
                 return [name]
         if not follows(names):
             return None
-        needed = list(names)
-        for name in names:
-            rest = [one for one in needed if one != name]
-            if len(rest) > 1 and follows(rest):
-                needed = rest
-        return needed
+        return needed_of(names, follows, least=2)
 
     # ---- the answers
 
@@ -304,16 +301,7 @@ def _causes(diagnosis: Diagnosis | None) -> list[Suspected]:
     return [*([diagnosis.cause] if diagnosis.cause is not None else []), *diagnosis.others]
 
 
-def _is_later(one: Parting, other: Parting) -> bool:
-    from msprobe.experiment.digests import KINDS
-
-    order = (*KINDS, "steps")
-    return (one.step, order.index(one.kind)) > (other.step, order.index(other.kind))
-
-
 def _name(changes: tuple[Change, ...]) -> str:
     """A name for a folder."""
-    import hashlib
-
     text = " ".join(change.said for change in changes)
     return f"with_{hashlib.sha256(text.encode()).hexdigest()[:12]}"

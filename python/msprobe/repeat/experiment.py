@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from msprobe.experiment.digests import first_parting, noise_of_losses, read_digests
 from msprobe.experiment.launch import run_command
+from msprobe.experiment.narrowing import needed_of
 from msprobe.experiment.plan import Change, Plan
 from msprobe.experiment.sources import read_notes
 from msprobe.files.atomic_file import write_text
-from msprobe.files.regular_file import read_text
 from msprobe.native import InvalidArgument
 from msprobe.repeat.answer import FILE, Answer, Trial
 from msprobe.repeat.first_call import first_call, tags_of
@@ -66,12 +65,12 @@ class _Experiment:
             self._run(f"run_{number}", steps=_RECORDED, stop=asked.stop)
             for number in range(1, asked.runs + 1)
         ]
-        parting = _parting(runs)
-        noise = noise_of_losses(runs)
-        if parting is None:
+        parted = _parted(runs)
+        if parted is None:
             answer = Answer(asked.command.said, asked.output, self._steps, self._runs)
         else:
-            answer = self._explained(parting, runs, noise)
+            parting, other = parted
+            answer = self._explained(parting, [runs[0], other], noise_of_losses(runs))
         write_text(asked.output / FILE, answer.json())
         return answer
 
@@ -87,8 +86,8 @@ class _Experiment:
         self._steps = max(self._steps, run.steps)
         return folder
 
-    def _explained(self, parting: Parting, runs: list[Path], noise: list[tuple[int, float]]) -> Answer:
-        pair = _parted_pair(runs)
+    def _explained(self, parting: Parting, pair: list[Path], noise: list[tuple[int, float]]) -> Answer:
+        notes = read_notes(pair[0])
         call = first_call(pair[0], pair[1], parting.step, parting.rank)
         if call is None and parting.kind != "steps" and parting.step > 2:
             pair = [
@@ -98,7 +97,7 @@ class _Experiment:
             call = first_call(pair[0], pair[1], parting.step, parting.rank)
         tags = set() if call is None else tags_of(call.operator)
         found = suspects(
-            parting, call, tags, _generators(pair, parting), read_notes(runs[0]),
+            parting, call, tags, _generators(pair, parting), notes,
             {**os.environ, **self._asked.command.environment},
         )  # fmt: skip
         trials, proved = self._tried(found, parting)
@@ -136,9 +135,10 @@ class _Experiment:
             except InvalidArgument as error:
                 trials.append(Trial(changes, repeats=False, said=str(error)))
                 return False
-            parts = _parting(runs)
-            trials.append(Trial(changes, repeats=parts is None, said="" if parts is None else parts.said))
-            return parts is None
+            parted = _parted(runs)
+            said = "" if parted is None else parted[0].said
+            trials.append(Trial(changes, repeats=parted is None, said=said))
+            return parted is None
 
         for suspect in found:
             alone = repeats([suspect])
@@ -148,26 +148,14 @@ class _Experiment:
                 return trials, []
         if len(found) < 2 or not repeats(found):
             return trials, []
-        needed = list(found)
-        for suspect in found:
-            rest = [one for one in needed if one is not suspect]
-            if len(rest) > 0 and repeats(rest):
-                needed = rest
-        return trials, needed
+        return trials, needed_of(found, repeats, least=2)
 
 
-def _parting(runs: list[Path]) -> Parting | None:
-    """The earliest between the first run and another."""
-    found = (first_parting(runs[0], other, ignores=_DRAWN) for other in runs[1:])
-    return min((one for one in found if one is not None), key=lambda one: one.step, default=None)
-
-
-def _parted_pair(runs: list[Path]) -> list[Path]:
-    partings = [(first_parting(runs[0], other, ignores=_DRAWN), other) for other in runs[1:]]
-    _, other = min(
-        ((one.step, other) for one, other in partings if one is not None), key=lambda pair: pair[0]
-    )
-    return [runs[0], other]
+def _parted(runs: list[Path]) -> tuple[Parting, Path] | None:
+    """The earliest between the first run and another one, and this one."""
+    partings = ((first_parting(runs[0], other, ignores=_DRAWN), other) for other in runs[1:])
+    found = [(parting, other) for parting, other in partings if parting is not None]
+    return min(found, key=lambda one: one[0].step, default=None)
 
 
 def _generators(runs: list[Path], parting: Parting) -> list[str]:
@@ -177,11 +165,3 @@ def _generators(runs: list[Path], parting: Parting) -> list[str]:
         lines = read_digests(folder).get(parting.rank, [])
         states.append(next((one["random generators"] for one in lines if one["step"] == parting.step), {}))
     return [name for name in states[0] if name in states[1] and states[0][name] != states[1][name]]
-
-
-def written(output: Path) -> bool:
-    """Whether an answer is there."""
-    try:
-        return bool(json.loads(read_text(output / FILE)))
-    except (OSError, ValueError):
-        return False

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msprobe.experiment.digests import first_parting, read_digests
 from msprobe.experiment.inside import SAVED
 from msprobe.experiment.launch import run_command, work_of
+from msprobe.experiment.narrowing import needed_of
 from msprobe.experiment.plan import Change, Plan
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.regular_file import read_text
@@ -102,14 +103,8 @@ class _Resuming:
             self.trials.append(Trial(tuple(some), parts is None, "" if parts is None else parts.said))
             return parts is None
 
-        needed = list(PARTS)
-        if not follows(needed):
-            return []
-        for one in PARTS:
-            rest = [other for other in needed if other != one]
-            if rest and follows(rest):
-                needed = rest
-        return needed
+        parts = list(PARTS)
+        return needed_of(parts, follows) if follows(parts) else []
 
     def _parting(self, straight: Path, run: Path, at: int, ignores: tuple[str, ...]) -> Parting | None:
         return first_parting(straight, run, ignores=ignores, steps=(at, at + self.asked.after), shift=at)

@@ -11,6 +11,7 @@ from pathlib import Path
 import planted_sources as planted
 import pytest
 from msprobe import cli
+from msprobe.experiment.narrowing import needed_of
 
 SCRIPT = str(Path(planted.__file__))
 ALL = "experiments" in os.environ.get("MSPROBE_TEST_SLOW", "")
@@ -79,3 +80,15 @@ def test_a_model_that_is_called_beside(repeat):
     script = Path(__file__).parents[1] / "recording/scripts/reference_model_unnamed.py"
     code, answer, said = repeat("", script=str(script))
     assert (code, answer["repeats"], answer["steps"]) == (0, True, 4), said
+
+
+def test_what_suffices_without_a_change_does_not_need_it():
+    tried = []
+
+    def suffices(some):
+        tried.append("".join(some))
+        return "b" in some
+
+    assert needed_of("abc", suffices) == ["b"]
+    assert tried == ["bc", "c", "b"]
+    assert needed_of("abc", suffices, least=2) == ["b", "c"]
