@@ -23,6 +23,8 @@ from typing import Any
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["torch", "numpy", "msprobe.pytorch", "torch.distributed"])
+SPAWN = multiprocessing.get_context("spawn")
+"""For a scenario that needs a process in which nothing has been imported; some seconds more."""
 
 
 def _work(
@@ -42,13 +44,15 @@ def _work(
 class Child:
     """A scenario in a process of its own."""
 
-    def __init__(self, function: Callable[..., Any], *arguments: Any, **environment: str) -> None:
-        self._answers, answers = CONTEXT.Pipe(duplex=False)
+    def __init__(
+        self, function: Callable[..., Any], *arguments: Any, context: Any = CONTEXT, **environment: str
+    ) -> None:
+        self._answers, answers = context.Pipe(duplex=False)
         file, stacks = tempfile.mkstemp()
         os.close(file)
         self._stacks = Path(stacks)
         work = (answers, stacks, environment, function, arguments)
-        self.process = CONTEXT.Process(target=_work, args=work)
+        self.process = context.Process(target=_work, args=work)
         self.process.start()
         answers.close()
 
@@ -92,9 +96,15 @@ class Child:
         return "\n".join([*lines, self._stacks.read_text()])
 
 
-def run(function: Callable[..., Any], *arguments: Any, timeout: float = 60, **environment: str) -> Any:
+def run(
+    function: Callable[..., Any],
+    *arguments: Any,
+    timeout: float = 60,
+    context: Any = CONTEXT,
+    **environment: str,
+) -> Any:
     """What `function(*arguments)` returns in a process of its own. It must be at the top of its module."""
-    return Child(function, *arguments, **environment).result(timeout)
+    return Child(function, *arguments, context=context, **environment).result(timeout)
 
 
 def run_ranks(

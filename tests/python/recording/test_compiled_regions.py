@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from typing import Any
 
 import pytest
 import torch
-from children import run
+from children import CONTEXT, SPAWN, run
 from compiled_faces import train
 from msprobe.hooks.compiled_regions import OffInRegions, RegionWatch
 from msprobe.hooks.functions import AttributeExchange
@@ -35,12 +34,9 @@ CASES = [*((face, True) for face in FACES), ("Capture", False), ("Run", False), 
 )
 def test_a_compiled_training_is_the_same_with_a_face_around_it(face, early, plain, tmp_path):
     """The same numbers, from the same graphs, none of them broken by us."""
-    if early:
-        assert run(train, face, tmp_path, early) == plain
-        return
     # The server that forks the others may have loaded the compiler.
-    with multiprocessing.get_context("spawn").Pool(1, torch.set_num_threads, (1,)) as pool:
-        assert pool.apply(train, (face, tmp_path, early)) == plain
+    context = CONTEXT if early else SPAWN
+    assert run(train, face, tmp_path, early, context=context, timeout=120) == plain
 
 
 class Log(OffInRegions):
