@@ -80,6 +80,10 @@ constexpr bool has_ratios(DType original, DType perturbed) noexcept {
          (original == perturbed || (perturbed == DType::kFloat32 && original != DType::kFloat64));
 }
 
+/// A number of a supported dtype, found in a wider one: rounded to it. Its largest number stands for what
+/// lies beyond.
+MSPROBE_API double in_dtype(double value, DType dtype) noexcept;
+
 /// Of `count` contiguous elements. A ratio of NaN counts as 1, an infinite one as the largest number of
 /// `perturbed_dtype`, in which the ratios are.
 MSPROBE_API Ratios ratios(DType original_dtype, const void* original, DType perturbed_dtype,

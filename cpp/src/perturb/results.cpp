@@ -23,19 +23,20 @@ static_assert(static_cast<int>(DType::kFloat32) == static_cast<int>(Element::kFl
 static_assert(static_cast<int>(DType::kFloat16) == static_cast<int>(Element::kFloat16));
 static_assert(static_cast<int>(DType::kBFloat16) == static_cast<int>(Element::kBFloat16));
 
-// `value`, a float, rounded to the dtype: rounding keeps the order, so that the largest of rounded numbers is
-// the largest number rounded. The largest number of the dtype stands for what lies beyond.
-double rounded(double value, DType dtype) {
+constexpr std::size_t kBlock = 1024;
+
+}  // namespace
+
+// Rounding keeps the order, so that the largest of rounded numbers is the largest number rounded.
+double in_dtype(double value, DType dtype) noexcept {
   double largest = std::numeric_limits<double>::max();
   if (dtype == DType::kFloat32) largest = static_cast<double>(std::numeric_limits<float>::max());
   if (dtype == DType::kFloat16) largest = 65504;
   if (dtype == DType::kBFloat16) largest = 0x1.FEp127;
-  return std::clamp(rounded_to_half(value, dtype), -largest, largest);
+  const double limited = std::clamp(value, -largest, largest);
+  return dtype == DType::kFloat32 ? static_cast<double>(static_cast<float>(limited))
+                                  : rounded_to_half(limited, dtype);
 }
-
-constexpr std::size_t kBlock = 1024;
-
-}  // namespace
 
 void Ratios::add(const Ratios& other) noexcept {
   largest = std::max(largest, other.largest);
@@ -56,9 +57,9 @@ Ratios ratios(DType original_dtype, const void* original, DType perturbed_dtype,
   const FloatEnvironment environment;
   RatioState state;
   kernels().add_ratios[static_cast<std::size_t>(original_dtype)][static_cast<std::size_t>(perturbed_dtype)](
-      original, perturbed, count, rounded(floor, perturbed_dtype), &state);
-  return {rounded(state.largest, perturbed_dtype), rounded(state.smallest, perturbed_dtype),
-          rounded(state.least_product, perturbed_dtype), state.one_sided_nan};
+      original, perturbed, count, in_dtype(floor, perturbed_dtype), &state);
+  return {in_dtype(state.largest, perturbed_dtype), in_dtype(state.smallest, perturbed_dtype),
+          in_dtype(state.least_product, perturbed_dtype), state.one_sided_nan};
 }
 
 void Distance::add(const Distance& other) noexcept {

@@ -171,19 +171,16 @@ Ratios ratios_on_host(const at::Tensor& original, const at::Tensor& perturbed, d
   return all;
 }
 
+// In the arithmetic of the dtype, as on the host: devices compute in a wider one.
 Ratios ratios_on_device(const at::Tensor& original, const at::Tensor& perturbed, double floor) {
-  const FetchedPair pair = fetch_pairs({&original, 1}, {&perturbed, 1}, floor).front();
-  Ratios result;
-  const double most = perturbed.scalar_type() == at::kDouble ? std::numeric_limits<double>::max()
-                      : perturbed.scalar_type() == at::kHalf ? 65504
-                      : perturbed.scalar_type() == at::kBFloat16
-                          ? 0x1.FEp127
-                          : static_cast<double>(std::numeric_limits<float>::max());
-  result.largest = std::min(std::max(1.0, pair.fields[device::kLargestRatio]), most);
-  result.smallest = std::min(1.0, pair.fields[device::kLeastRatio]);
-  result.least_product = std::min(0.0, pair.fields[device::kLeastProduct]);
-  result.one_sided_nan = static_cast<std::int64_t>(pair.fields[device::kOneSidedNaN]);
-  return result;
+  const DType type = *dtype_of(perturbed.scalar_type());
+  const FetchedPair pair =
+      fetch_pairs({&original, 1}, {&perturbed, 1}, perturb::in_dtype(floor, type)).front();
+  const auto found = [&](device::PairField field) { return perturb::in_dtype(pair.fields[field], type); };
+  return {.largest = std::max(1.0, found(device::kLargestRatio)),
+          .smallest = std::min(1.0, found(device::kLeastRatio)),
+          .least_product = std::min(0.0, found(device::kLeastProduct)),
+          .one_sided_nan = static_cast<std::int64_t>(pair.fields[device::kOneSidedNaN])};
 }
 
 }  // namespace

@@ -239,9 +239,6 @@ def two_ways(directory: Path, mode: str, on_device: bool) -> None:
     observe(directory, mode, work)
 
 
-@pytest.mark.xfail(
-    reason="the largest ratio of bfloat16 and of integers differs between a device and the host"
-)
 @pytest.mark.parametrize("mode", ["add_noise", "bit_noise", "change_value"])
 def test_tensors_of_a_device_are_judged_as_those_of_the_cpu(tmp_path, mode):
     run(two_ways, tmp_path / "host", mode, False)
