@@ -29,7 +29,6 @@ _MOST_SHRINKING = 400
 _SMALL = 16 << 20
 _LARGEST_DIRECTORY = 256 << 20  # bytes of the zip's directory; each entry needs 46 and its name
 _MOST_NAMED = 3
-_FILE_MODE = 0o640
 
 _END = struct.Struct("<4s4H2LH")  # end of central directory
 _END_MARK = b"PK\x05\x06"

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _ENTRY_MODE = 0o600 << 16
-_FILE_MODE = 0o640
 _DATE = (1980, 1, 1, 0, 0, 0)
 _PATIENCE = 60.0  # seconds for the other processes, each of which needs some milliseconds
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
