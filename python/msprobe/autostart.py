@@ -21,7 +21,7 @@ def arm() -> None:
     global _armed
     if _armed:  # Python may read a .pth file more than once
         return
-    from msprobe.recording.arming import when_torch_is_imported
+    from msprobe.hooks.arming import when_torch_is_imported
 
     _armed = True
     when_torch_is_imported(_begin)

@@ -15,8 +15,8 @@ from msprobe.experiment import changes, sources
 from msprobe.experiment.own_folder import copy_before_writing, own_copy
 from msprobe.experiment.plan import VARIABLE, read_plan
 from msprobe.files.append_file import append_lines
+from msprobe.hooks.arming import when_torch_is_imported
 from msprobe.native import Error, IoError
-from msprobe.recording.arming import when_torch_is_imported
 from msprobe.recording.recorder import QuietRecorder
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.append_file import append_lines
 from msprobe.files.regular_file import read_text
+from msprobe.hooks.arming import when_imported
 from msprobe.native import IoError
-from msprobe.recording.arming import when_imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable

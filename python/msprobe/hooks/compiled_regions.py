@@ -10,17 +10,15 @@ region, as the hooks of an optimizer, is left out by the compiler, which is told
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.util
 import sys
 import types
 from typing import TYPE_CHECKING, Any
 
+from msprobe.hooks.arming import when_imported
 from msprobe.native import log
 
 if TYPE_CHECKING:
-    import importlib.machinery
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
 _COMPILER = "torch._dynamo"
 
@@ -224,12 +222,19 @@ def _compiles_here() -> bool:
 def keep_out() -> None:
     """The compiler compiles no function of this package."""
     rules: Any = _part_of_compiler("trace_rules")
-    if rules is None:
-        if not any(isinstance(one, _Finder) for one in sys.meta_path):
-            sys.meta_path.insert(0, _Finder())
-    elif not _left_out:
+    if rules is not None and not _left_out:
         _left_out.append(_PACKAGE)
         rules.add(_PACKAGE)
+    elif rules is None and not _waits and _COMPILER not in sys.modules:
+        _waits.append(_COMPILER)
+        when_imported(_COMPILER, _compiler_is_there)
+
+
+def _compiler_is_there() -> None:
+    """At the end of its import, which torch does not count as over yet."""
+    spec: Any = sys.modules[_COMPILER].__spec__
+    spec._initializing = False
+    _regions.follow()
 
 
 def _part_of_compiler(name: str) -> Any:
@@ -240,27 +245,4 @@ def _part_of_compiler(name: str) -> Any:
 
 _PACKAGE = __name__.partition(".")[0]
 _left_out: list[str] = []
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Does what has waited for the compiler, when that is loaded."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != _COMPILER:
-            return None
-        sys.meta_path[:] = [one for one in sys.meta_path if one is not self]
-        spec = importlib.util.find_spec(fullname)
-        load = getattr(spec and spec.loader, "exec_module", None)
-        if spec is None or load is None:
-            return spec
-
-        def exec_module(module: types.ModuleType) -> None:
-            load(module)
-            if module.__spec__ is not None:
-                module.__spec__._initializing = False  # type: ignore[attr-defined]
-            _regions.follow()
-
-        spec.loader.exec_module = exec_module  # type: ignore[union-attr, method-assign]
-        return spec
+_waits: list[str] = []

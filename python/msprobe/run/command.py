@@ -39,8 +39,8 @@ def main(arguments: list[str]) -> int:
     from msprobe.autostart import disarm
     from msprobe.experiment.changes import at_start, recorders, with_torch
     from msprobe.experiment.plan import parse_change
+    from msprobe.hooks.arming import when_torch_is_imported
     from msprobe.recorders import RunRecording
-    from msprobe.recording.arming import when_torch_is_imported
     from msprobe.recording.run_file import earlier_run, rank_of_process, remove_run
     from msprobe.recording.script import Program
     from msprobe.recording.settings import run_settings
