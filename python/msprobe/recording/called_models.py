@@ -82,8 +82,7 @@ class TrainedModels:
     def enter(self, module: Any) -> bool:
         """Notes a call from outside; whether there are other models now than before."""
         if self.is_named and not self._entered:
-            program = _Program()
-            self._twins = [twin for model in self.found for twin in _twins_of(model, self._members, program)]
+            self._find_twins(_Program())
         if self.is_named or id(module) in self._members:
             self._note_entrance(module)
             return False
@@ -91,7 +90,7 @@ class TrainedModels:
         program = _Program()
         self._add(_model_around(unwrapped(module), program), module)
         self._note_entrance(module)
-        self._twins = [twin for model in self.found for twin in _twins_of(model, self._members, program)]
+        self._find_twins(program)
         return len(before) != len(self.found) or any(a is not b for a, b in zip(before, self.found))
 
     def _add(self, model: Any, called: Any) -> None:
@@ -100,6 +99,9 @@ class TrainedModels:
         # A part may have been called before the whole, e.g. to find out a shape.
         self.found = [*(known for known in self.found if id(known) not in parts), inner]
         self._members |= parts | {id(one) for one in (*chain(model), *chain(called))}
+
+    def _find_twins(self, program: _Program) -> None:
+        self._twins = [twin for model in self.found for twin in _twins_of(model, self._members, program)]
 
     def _note_entrance(self, module: Any) -> None:
         self.entrance = module if self.entrance is None else self.entrance
