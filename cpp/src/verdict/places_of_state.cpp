@@ -223,9 +223,10 @@ class StateWalk {
 
   Place gradient_place(const EntryPair& entry) const {
     if (calls_.walk.compared == 0) return unknown(entry);
-    const auto facts = tensor_of(*entry.reference);
-    if (const metrics::Distance* made = facts ? calls_.gradients_of_parameters.find(*facts) : nullptr) {
-      return made_of(entry, Gain::kSum, {source_of(*made, tensor_of(*facts))});
+    if (const auto facts = tensor_of(*entry.reference); facts.has_value()) {
+      if (const metrics::Distance* made = calls_.gradients_of_parameters.find(*facts); made != nullptr) {
+        return made_of(entry, Gain::kSum, {source_of(*made, tensor_of(*facts))});
+      }
     }
     return through_all(entry, std::max(calls_.walk.noise, calls_.gradients));
   }

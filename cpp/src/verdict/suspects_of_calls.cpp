@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string_view>
 
 #include "verdict/calls.h"
 #include "verdict/effects.h"
@@ -177,7 +178,7 @@ class Walk {
       if ((item.kind == Item::Kind::kNull && other == nullptr) || apart.high < kSameNumber) continue;
       const bool is_chosen = item.kind == Item::Kind::kTensor && is_other_choice(row);
       add_value(record, calls_.item_name(row), shown(calls_.target(), item),
-                other != nullptr ? shown(calls_.reference(), *other) : word_of(row.reason),
+                other != nullptr ? shown(calls_.reference(), *other) : std::string(word_of(row.reason)),
                 {0, record, other != nullptr ? apart.value : kInfinity,
                  is_chosen ? Unmeasured::Where::kAround : Unmeasured::Where::kInCall});
       ++found;
@@ -199,7 +200,7 @@ class Walk {
     return found;
   }
 
-  static std::string word_of(trace::NoMatchReason reason) {
+  static std::string_view word_of(trace::NoMatchReason reason) {
     return reason == trace::NoMatchReason::kShape   ? "another shape"
            : reason == trace::NoMatchReason::kDtype ? "another dtype"
                                                     : "nothing";
