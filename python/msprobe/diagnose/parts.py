@@ -17,6 +17,7 @@ from msprobe.diagnose.cause import Cause
 from msprobe.diagnose.figures import rounded, told_apart
 from msprobe.diagnose.gaps import of_gradients, of_runs
 from msprobe.diagnose.losses import LOSS_FILE, Evidence, alone, compare_ranks, read_ranks
+from msprobe.diagnose.step_data import names_of
 from msprobe.files.dump_folders import STEP, numbered
 from msprobe.files.left_out import LeftOut, left_out, only_in
 from msprobe.files.noise_answer import find_answers, merged, read_answer
@@ -387,11 +388,12 @@ class Comparison:
         own, other = self._stacks(culprit)
         if culprit.reference_record:
             own, other = other, own
+        data, others = self._data_of(culprit)
         return Cause(
-            stage=_STAGE_OF_KIND.get(culprit.kind, "operators"),
+            stage="data" if data else _STAGE_OF_KIND.get(culprit.kind, "operators"),
             part="dump",
             name=f"{culprit.kind.replace('_', ' ')} {culprit.name}",
-            reason=culprit.reason,
+            reason=culprit.reason + (f"; other data that differ: {', '.join(others)}" if others else ""),
             confidence=culprit.confidence,
             step=culprit.step,
             rank=culprit.rank,
@@ -400,10 +402,18 @@ class Comparison:
             record=culprit.record or culprit.reference_record,
             stack=own,
             reference_stack=other,
-            plain=culprit.plain,
+            plain=f"data differ: {data} ({culprit.plain})" if data else culprit.plain,
             is_of_reference=bool(culprit.reference_record),
             values=(str(culprit.metrics.get("target", "")), str(culprit.metrics.get("reference", ""))),
         )
+
+    def _data_of(self, culprit: Culprit) -> tuple[str, list[str]]:
+        """What the program calls the value that differs, where it is one of the data of the step; and the
+        others that differ.
+        """
+        assert self.dump_result is not None
+        pair = self.dump_result.pair_of(culprit.step, culprit.rank)
+        return ("", []) if pair is None else names_of(culprit, pair)
 
     def _stacks(self, culprit: Culprit) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The lines of the run that has the culprit, and those of the other. What is no call, as an attribute

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,12 @@ from msprobe.dump.surroundings import ModuleSettings
 from msprobe.dump.training_phases import GradientWatch, OptimizerWatch
 from msprobe.dump.training_state_file import FILE, LINE, TrainingStateFile
 from msprobe.hooks.functions import Hooks
-from msprobe.native import import_torch, log
+from msprobe.native import import_torch, log, torch_adapter
 from msprobe.training.json_text import Json, json_text
-from msprobe.training.measurement import entries, members
+from msprobe.training.measurement import entries, has_numbers, members
 from msprobe.training.model_parts import named_buffers, named_modules, named_parameters, parameters
-from msprobe.training.phases import ModelCalls
+from msprobe.training.phases import ModelCalls, inside_of_backward
+from msprobe.training.running_program import held_tensors
 from msprobe.training.torch_state import random_states, switches
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
     from msprobe.hooks.functions import Exchange
 
+# Bytes of data that are measured at a call of the model, where the parameters are fewer: measuring both takes
+# as long as one of the dozen times that a recorded step reads the parameters.
+_LEAST_DATA = 1 << 20
 _OF_A_MODEL = ("inputs", "parameters", "gradients", "modules")
 
 
@@ -165,6 +170,7 @@ class _Step:
         self._models += [(f"{name}.", other) for name, other in others.items()]
         self._paths = {**entrances, **self._roots}  # of what is called
         parameters = self._named(named_parameters)
+        self._held = _HeldData(parameters)
         self._measure_before(parameters)
         exchanges: list[Exchange] = []
         self._watches: list[GradientWatch | OptimizerWatch] = []
@@ -315,15 +321,52 @@ class _Step:
         return found
 
     def _before_call(self, model: Any, args: Any, kwargs: Any) -> None:
-        if not self.takes_calls:
+        if not self.takes_calls or inside_of_backward():
             return
         if "determinism" in self._kinds and not self._called:
             self._measure_switches("forward")
         self._called = True
         if "inputs" in self._kinds:
             record: dict[str, Any] = {"model": self._paths[id(model)], "tensors": {}}
-            with self.report.noting("inputs"):
+            with self.report.noting("inputs"), torch_adapter().NoModes():
                 for part, values in (("args", args), ("kwargs", kwargs)):
-                    record["tensors"].update(entries(part, values))
+                    record["tensors"].update(entries(part, values, leaves_out=_is_computed))
+            with self.report.noting("data of the program"), torch_adapter().NoModes():
+                held = self._held.new_tensors()
+                record["data"] = Json(f"{{{members(held.items(), self.report, _data)}}}")
             with self.report.noting("inputs"):
                 self.report.append("inputs", record)
+
+
+def _is_computed(tensor: Any) -> bool:
+    """In this step: what one part of a model gives to the next one is no data."""
+    return tensor.grad_fn is not None
+
+
+def _data(name: str) -> str:
+    return f"{name!r} of the program"
+
+
+class _HeldData:
+    """What the functions that call the model hold beside its inputs, once in a step."""
+
+    def __init__(self, parameters: list[tuple[str, nn.Parameter]]) -> None:
+        self._parameters = parameters
+        self._known: dict[int, tuple[Any, int]] = {}  # by id: a weak reference, and the version
+
+    def new_tensors(self) -> dict[str, Any]:
+        """As held_tensors(); without those of an earlier call that nobody has written to since."""
+        found = {}
+        for name, tensor in held_tensors(max(self._size_of_parameters(), _LEAST_DATA)).items():
+            known, version = self._known.get(id(tensor), (None, -1))
+            now = -1 if tensor.is_inference() else tensor._version
+            if known is None or known() is not tensor or version != now:
+                self._known[id(tensor)] = weakref.ref(tensor), now
+                found[name] = tensor
+        return found
+
+    def _size_of_parameters(self) -> int:
+        from torch.nn.parameter import is_lazy
+
+        known = (one for _, one in self._parameters if not is_lazy(one) and has_numbers(one))
+        return sum(int(one.numel()) * int(one.element_size()) for one in known)

@@ -4,9 +4,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from msprobe.native import log
 from msprobe.recording.recorder import QuietRecorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class AlongTheTraining(QuietRecorder):
@@ -22,6 +26,7 @@ class AlongTheTraining(QuietRecorder):
         self._ids: set[int] = set()
         self._watch: Any = None
         self._hook: Any = None
+        self._has_failed = False
 
     def models_found(self, models: list[Any]) -> None:
         self.models = list(models)
@@ -31,9 +36,11 @@ class AlongTheTraining(QuietRecorder):
 
             from msprobe.training.phases import ModelCalls
 
-            self._watch = ModelCalls(self._ids, lambda _, args, kwargs: self.called(args, kwargs))
+            self._watch = ModelCalls(self._ids, lambda _, *given: self._guarded(self.called, *given))
             self._watch.install()
-            self._hook = register_optimizer_step_pre_hook(lambda one, *_: self.before_update(one))
+            self._hook = register_optimizer_step_pre_hook(
+                lambda one, *_: self._guarded(self.before_update, one)
+            )
 
     def begin_step(self, step: int) -> None:
         self.step = step
@@ -69,6 +76,20 @@ class AlongTheTraining(QuietRecorder):
 
     def before_update(self, optimizer: Any) -> None:
         """Before the optimizer steps."""
+
+    def failed(self, error: Exception) -> None:
+        """What came of a fault of ours, which the training does not see: nothing more is told."""
+        log.warning("%s: %s: %s: not recorded any more", self.name, type(error).__name__, error)
+
+    def _guarded(self, call: Callable[..., None], *arguments: Any) -> None:
+        if self._has_failed:
+            return
+        try:
+            call(*arguments)
+        except Exception as error:
+            # The hooks stay until close(): torch walks over its own, of which none may go meanwhile.
+            self._has_failed = True
+            self.failed(error)
 
 
 def _tensors_in(values: Any) -> list[Any]:

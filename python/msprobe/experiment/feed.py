@@ -10,7 +10,7 @@ import json
 import random
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from msprobe.experiment.along_the_training import AlongTheTraining
 from msprobe.files.regular_file import open_to_read, open_to_write
@@ -96,8 +96,15 @@ class Feeder(AlongTheTraining):
         self._states: dict[str, Any] = {}
         self._of_step = -1
 
+    def failed(self, error: Exception) -> None:
+        """Without what it was to be given, the training would be that of another experiment."""
+        _end(f"step {self.step}: {type(error).__name__}: {error}")
+
     def begin_step(self, step: int) -> None:
         super().begin_step(step)
+        self._guarded(self._feed_beginning, step)
+
+    def _feed_beginning(self, step: int) -> None:
         if self._is_on("random") and "random.torch" in self._values:
             _set_states(self._values["random.torch"], self._states)
         # Weights of the first step only: the others are the training's own.
@@ -146,10 +153,14 @@ class Feeder(AlongTheTraining):
         value = self._values.get(name)
         if value is None or value.shape != tensor.shape:
             found = "nothing" if value is None else f"shape {tuple(value.shape)}"
-            log.error("feed: %s: expected shape %s, found %s", name, tuple(tensor.shape), found)
-            raise SystemExit(2)
+            _end(f"{name}: expected shape {tuple(tensor.shape)}, found {found}")
         with torch.no_grad():
             tensor.copy_(value)
+
+
+def _end(text: str) -> NoReturn:
+    log.error("feed: %s", text)
+    raise SystemExit(2)
 
 
 # ---- random generators

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import weakref
 from dataclasses import dataclass, field
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from msprobe.hooks.compiled_regions import RegionWatch, untraced
@@ -15,7 +16,7 @@ from msprobe.recording.called_models import TrainedModels, name_in_program
 from msprobe.training.graph_capture import captures_graph
 from msprobe.training.measurement import has_numbers
 from msprobe.training.model_parts import is_training, modules, parameters, parts_of
-from msprobe.training.phases import watch_gradients
+from msprobe.training.phases import inside_of_backward, watch_gradients
 from msprobe.training.steps import FinishedSteps, OutermostCalls
 from msprobe.training.steps_taken import steps_taken
 
@@ -117,7 +118,7 @@ class RecordedTraining:
 
     def _outermost_call(self, module: Any) -> bool:
         """Whether its result is to be looked at."""
-        if self._closed:
+        if self._closed or inside_of_backward():  # what is computed again for its gradients
             return False
         try:
             computes, has_gradients = _computes(), _gradients_enabled()
@@ -190,7 +191,7 @@ class RecordedTraining:
         if self._closed or os.getpid() != self._process:
             return
         self._closure_of = None
-        if _inside_of_backward():
+        if inside_of_backward():
             return  # of one parameter, as its gradient comes: the step ends before the next call of a model
         try:
             passed_over = self._passed_over or not self.seen.models
@@ -272,8 +273,9 @@ class RecordedTraining:
         self.seen.steps += 1
 
     def _tell(self, what: str, *arguments: Any) -> None:
+        tell = methodcaller(what, *arguments)
         for recorder in list(self._recorders or []):
-            self._guarded(recorder, what.replace("_", " "), getattr(recorder, what), *arguments)
+            self._guarded(recorder, what.replace("_", " "), tell, recorder)
 
     def _guarded(self, recorder: Recorder, what: str, call: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -314,10 +316,3 @@ def _computes() -> bool:
 
 def _can_be_trained(parameter: Any) -> bool:
     return bool(parameter.requires_grad) and has_numbers(parameter)
-
-
-def _inside_of_backward() -> bool:
-    import torch
-
-    running: Any = getattr(torch._C, "_current_graph_task_id", None)
-    return running is not None and running() != -1

@@ -144,19 +144,25 @@ def has_numbers(tensor: Any) -> bool:
     return not tensor.is_meta and not isinstance(tensor, fake)
 
 
-def entries(path: str, value: object, depth: int = 0) -> Iterator[tuple[str, Json]]:
-    """Each tensor and each setting in nested lists, tuples and dicts, by its path."""
+def entries(
+    path: str, value: object, depth: int = 0, *, leaves_out: Callable[[Any], bool] = lambda _: False
+) -> Iterator[tuple[str, Json]]:
+    """Each tensor and each setting in nested lists, tuples and dicts, by its path; without the tensors that
+    `leaves_out` names.
+    """
     import torch
 
+    inside = functools.partial(entries, depth=depth + 1, leaves_out=leaves_out)
     if isinstance(value, torch.Tensor):
-        yield path, measure(value)
+        if not leaves_out(value):
+            yield path, measure(value)
     elif isinstance(value, (list, tuple)) and depth < _DEEPEST:
         for index, item in enumerate(value):
-            yield from entries(f"{path}.{index}", item, depth + 1)
+            yield from inside(f"{path}.{index}", item)
     elif isinstance(value, dict) and depth < _DEEPEST:
         for key, item in value.items():
             name = key if isinstance(key, (str, int)) else type(key).__name__
-            yield from entries(f"{path}.{name}", item, depth + 1)
+            yield from inside(f"{path}.{name}", item)
     else:
         short = plain(value)
         if isinstance(short, str):

@@ -159,6 +159,14 @@ def _outermost(
     return _watches(functions, observe)
 
 
+def inside_of_backward() -> bool:
+    """Whether this thread computes gradients: calls that are made now are made again, by checkpointing."""
+    import torch
+
+    running: Any = getattr(torch._C, "_current_graph_task_id", None)
+    return running is not None and running() != -1
+
+
 def watch_clipping(observer: Observer) -> list[CallWatch]:
     """The functions of torch.nn.utils that clip gradients; the old name clip_grad_norm calls one of them."""
     import torch

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 from msprobe.config_check.checks.check_hyperparameters import check_hyperparameters
-from msprobe.config_check.collecting import program_settings
 from msprobe.config_check.collecting.program_settings import of_program
 from msprobe.config_check.packs import pack
 from msprobe.config_check.packs.pack_reader import Pack
+from msprobe.training import running_program
 from torch import nn
 
 
@@ -65,7 +65,7 @@ class Net(nn.Module):
 def main(monkeypatch):
     """An empty main script, started by nothing: what runs the tests has settings of its own."""
     runners = {"__channelexec__", "execnet"}  # of pytest-xdist
-    monkeypatch.setattr(program_settings, "_LIBRARIES_WITHOUT", program_settings._LIBRARIES_WITHOUT | runners)
+    monkeypatch.setattr(running_program, "_LIBRARIES_WITHOUT", running_program._LIBRARIES_WITHOUT | runners)
     module = types.ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", module)
     return module

@@ -316,8 +316,9 @@ class TestFaultsOfOurs:
     def test_a_recorder_that_fails(self, script, tmp_path):
         script(
             """
-import msprobe.grad_probe.probe as probe, msprobe.dump.data_dump as dump
+import msprobe.grad_probe.probe as probe, msprobe.dump.data_dump as dump, msprobe.recorders as recorders
 def fail(*_): raise KeyError("ours")
+recorders._Losses.begin_step = property(fail)  # not even to be asked for
 probe.Probe.monitor = fail
 dump.DataDump.stop = fail
 """
@@ -329,6 +330,7 @@ dump.DataDump.stop = fail
         notes = "\n".join(run_file(tmp_path / "out")["notes"])
         assert "gradient probe: models found: KeyError: 'ours': not recorded any more" in notes
         assert "data dump: end step: KeyError" in notes
+        assert "losses: begin step: KeyError" in notes
         assert run_file(tmp_path / "out")["steps"] == 5
 
     def test_a_msprobe_without_torch_says_that_nothing_is_recorded(self, script, tmp_path):

@@ -167,6 +167,31 @@ def test_a_training_that_goes_on_is_compared_from_its_own_first_step(tmp_path):
     assert code == 0, text
 
 
+@pytest.fixture(scope="module")
+def of_data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    record(folder, "step_data")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("option", "expected", "others"),
+    [
+        ("--reward", "inputs.advantages (input 1 of mul holds something else", "rewards"),
+        ("--mixup", "mixed_labels (input 1 of cross_entropy holds something else", ""),
+        ("--noise", "noisy (input args.0 differs before anything was computed)", "noise"),
+    ],
+)
+def test_data_that_differ_have_the_name_of_the_program(of_data, tmp_path, option, expected, others):
+    (tmp_path / "a").symlink_to(of_data / "a")
+    record(tmp_path, "step_data", option, out="b")
+    code, text, answer = diagnose(tmp_path)
+    assert code == 1
+    assert f"step 1, data differ: {expected}" in text.splitlines()[0]
+    assert answer["cause"]["stage"] == "data"
+    assert ("other data that differ: " + others in answer["cause"]["reason"]) is bool(others)
+
+
 # ---- what the verdict does not answer yet
 
 

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 from msprobe.config_check.collecting.hyperparameters import Parameters, flattened, merge
 from msprobe.native import log
 from msprobe.training.model_parts import modules
+from msprobe.training.running_program import frames_of_program, variables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from types import FrameType
 
     Reader = Callable[[Any], tuple[str, Any]]  # the title of an object, and its settings as a tree
@@ -32,12 +33,6 @@ if TYPE_CHECKING:
 _DEEPEST = 8
 _MOST_ITEMS = 1000
 _MOST_KEYS = 300  # a mapping with more is a vocabulary, or data
-_MOST_FRAMES = 300
-# Their functions hold no settings of a training: torch and Python itself, and what starts a program.
-_LIBRARIES_WITHOUT = frozenset(
-    (*getattr(sys, "stdlib_module_names", ()), "IPython", "_pytest", "absl", "click", "fire", "hydra",
-     "ipykernel", "jsonargparse", "msprobe", "pluggy", "ray", "torch", "traitlets", "typer", "tyro", "xdist")
-)  # fmt: skip
 _HAS_FAST_LOCALS = 0x1  # flag of the code of a function: its local names are no dictionary
 
 # What a variable says of one run alone: when and where it is.
@@ -71,7 +66,7 @@ def of_program(models: Iterable[Any] = ()) -> ProgramSettings:
     found = _Found()
     main = sys.modules.get("__main__")
     names = vars(main) if main is not None else {}
-    frames = list(_frames(names))
+    frames = list(frames_of_program())
     for name, value in list(names.items()):
         found.variable(name, value)
     for frame in reversed(frames):  # the outermost first
@@ -82,35 +77,18 @@ def of_program(models: Iterable[Any] = ()) -> ProgramSettings:
     return found.result
 
 
-def _frames(main: dict[str, Any]) -> Iterator[FrameType]:
-    """The innermost first, up to the main script: what stands above started it."""
-    frame: FrameType | None = sys._getframe(1)
-    for _ in range(_MOST_FRAMES):
-        if frame is None:
-            return
-        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _LIBRARIES_WITHOUT:
-            yield frame
-        if frame.f_globals is main and frame.f_code.co_name == "<module>":
-            return
-        frame = frame.f_back
-
-
 def _look_at_frame(found: _Found, frame: FrameType, *, is_of_main: bool) -> None:
     code = frame.f_code
     if not code.co_flags & _HAS_FAST_LOCALS:
         return  # of a module or a class; that of the main script was read
-    values = frame.f_locals
-    try:
+    with variables_of(frame) as values:
         if code.co_argcount and code.co_varnames[0] == "self" and "self" in values:
             found.owner(values["self"])
-        for name, value in list(values.items()):
+        for name, value in values.items():
             if is_of_main:
                 found.variable(name, value)
             else:
                 found.settings(value)
-    finally:
-        if isinstance(values, dict):  # before Python 3.13 a copy, which would keep all of it alive
-            values.clear()
 
 
 class _Found:

@@ -1,0 +1,63 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""A fault of what keeps, digests or feeds the values of steps, between the lines of a training."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+from msprobe.experiment.along_the_training import AlongTheTraining
+from msprobe.experiment.feed import Feeder
+from torch import nn
+
+
+def train(recorder: AlongTheTraining) -> list[float]:
+    torch.manual_seed(0)
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    recorder.models_found([model])
+    losses = []
+    try:
+        for number in range(2):
+            recorder.begin_step(number)
+            loss = model(torch.ones(2, 3)).square().mean()
+            loss.backward()
+            optimizer.step()
+            recorder.end_step(number)
+            losses.append(loss.item())
+    finally:
+        recorder.close()
+    return losses
+
+
+@pytest.mark.parametrize("where", ["given", "before_update"])
+def test_a_fault_of_a_recorder_never_reaches_the_training(where, monkeypatch, caplog):
+    calls = []
+
+    def fail(*_: object) -> None:
+        calls.append(where)
+        raise KeyError("ours")
+
+    plain = train(AlongTheTraining())
+    recorder = AlongTheTraining()
+    monkeypatch.setattr(recorder, where, fail)
+    with caplog.at_level(logging.WARNING, "msprobe"):
+        assert train(recorder) == plain
+    assert calls == [where]
+    assert "values of steps: KeyError: 'ours': not recorded any more" in caplog.text
+
+
+def test_a_training_that_cannot_be_fed_ends(monkeypatch, caplog):
+    """What it computed then would be the result of another experiment."""
+
+    def fail(*_: object) -> None:
+        raise KeyError("ours")
+
+    feeder = Feeder([])
+    monkeypatch.setattr(feeder, "before_update", fail)
+    with pytest.raises(SystemExit) as ended:
+        train(feeder)
+    assert ended.value.code == 2
+    assert "feed: step 0: KeyError: 'ours'" in caplog.text
