@@ -70,7 +70,7 @@ def diagnose(
 
     reference, target: folders of `msprobe run`, or folders that hold parts of a run.
     output: folder for index.html, diagnose.json and the reports. graph: with that of the step of the cause.
-    noise: what `msprobe run --perturb` left of the reference, or dumps of repeated runs of it.
+    noise: what `msprobe perturb` left of the reference, or dumps of repeated runs of it.
     offset: the step of the reference at which the target begins, as one that was resumed; None: as the step
         counts of their optimizers say.
     force: replace results that are there already.
@@ -425,7 +425,7 @@ def trend(
     reference: StrPath, *targets: StrPath, rank: int | None = None, offset: int | None = None
 ) -> TrendResult:
     """What did a training do, and where do other trainings part from it? By the record of the monitor
-    (docs/monitor.md): folders of `msprobe run --monitor`, or of such a record.
+    (docs/monitor.md): folders of `msprobe run --with monitor`, or of such a record.
 
     rank: of a record with a store for each process; None: all. offset: as diagnose() has it. Raises
     InvalidArgument, NothingToCompare, FormatError and IoError.

@@ -10,12 +10,35 @@ import os
 import sys
 from importlib import import_module
 
-from msprobe.commands import framework
-from msprobe.commands.table import COMMANDS
+from msprobe.commands.table import COMMANDS, GROUPS
 
 _FRAMEWORKS = ("pytorch", "mindspore")
 
+# Commands that run a script in this process: words behind it are its own.
+_WITH_SCRIPT = ("run", "perturb")
+
 _USAGE = "usage: msprobe COMMAND ... | msprobe help [COMMAND] | msprobe --version"
+
+
+_ENDING = """The commands and options of mindstudio-probe work, too: msprobe help mindstudio
+
+example: msprobe run -o run_a train.py && msprobe run -o run_b train_new.py && msprobe diagnose run_a run_b
+
+  -h, --help     this text; msprobe help COMMAND, or msprobe COMMAND --help: that of a command
+  -V, --version  the version"""
+
+# What others call what is here.
+_ALSO_CALLED = {
+    "monitor": "msprobe run --with monitor SCRIPT records, msprobe trend shows",
+    "record": 'did you mean "run"?',
+    "probe": 'did you mean "run"?',
+    "visualize": 'did you mean "view"?',
+    "plot": 'did you mean "trend"?',
+    "checkpoint": 'did you mean "ckpt"?',
+    "gradients": 'did you mean "grad_compare"?',
+    "nan": 'did you mean "nan_analyze"?',
+    "notebook": "msprobe run NOTEBOOK.ipynb",
+}
 
 
 class CommandLineError(Exception):
@@ -26,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the command line. Exit codes: that of the command; 2: an error; 130: ended by Ctrl-C."""
     words = sys.argv[1:] if arguments is None else arguments
     # The script of `msprobe run` finds the streams as they are, and leaves them to the interpreter.
-    is_script = next((word for word in words if word in COMMANDS), None) == "run"
+    is_script = next((word for word in words if word in COMMANDS), None) in _WITH_SCRIPT
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure") and not is_script:
             stream.reconfigure(errors="backslashreplace")  # a name that this terminal cannot show
@@ -49,11 +72,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    framework.asked = None
-    words = _without_framework(arguments)
-    if not words:
-        raise CommandLineError(f"expected a command: {', '.join(COMMANDS)}; see msprobe --help")
-    command = words[0]
+    words, named = _without_framework(arguments)
+    command = words[0] if words else "help"
+    if command == "help" and words[1:2] == ["mindstudio"]:
+        from msprobe.compat.help import mindstudio_help
+
+        print(mindstudio_help())
+        return 0
     if command == "help" and len(words) > 1:
         return _call(_known(words[1]), ["--help"])
     if command in ("-h", "--help", "help"):
@@ -64,7 +89,12 @@ def _run(arguments: list[str]) -> int:
 
         print(f"msprobe {__version__}")
         return 0
-    return _call(_known(command), words[1:])
+    _known(command)
+    if named or "msprobe.commands.framework" in sys.modules:
+        from msprobe.commands import framework
+
+        framework.asked = named
+    return _call(command, words[1:])
 
 
 def _known(command: str) -> str:
@@ -127,54 +157,54 @@ def _complain(text: str) -> int:
     return 2
 
 
-def _without_framework(arguments: list[str]) -> list[str]:
+def _without_framework(arguments: list[str]) -> tuple[list[str], str | None]:
     """Takes away `-f pytorch`, which mindstudio-probe wants before every command; the files here are the
-    same for all.
+    same for all. Returns the other words, and the framework that was named.
     """
     words: list[str] = []
+    named = None
     rest = iter(enumerate(arguments))
     for index, word in rest:
-        if words[:1] == ["run"]:  # the rest is that of a script
-            return [*words, *arguments[index:]]
+        if words and words[0] in _WITH_SCRIPT:  # the rest is that of a script
+            return [*words, *arguments[index:]], named
         following = arguments[index + 1] if index + 1 < len(arguments) else ""
         if word.startswith("--framework="):
-            _check_framework(word.partition("=")[2])
+            named = _framework(word.partition("=")[2])
         elif word == "--framework" or (word == "-f" and (following in _FRAMEWORKS or not words)):
-            _check_framework(following)
+            named = _framework(following)
             next(rest, None)
         else:
             words.append(word)
-    return words
+    return words, named
 
 
-def _check_framework(name: str) -> None:
+def _framework(name: str) -> str:
     if name not in _FRAMEWORKS:
         raise CommandLineError(f'expected {" or ".join(_FRAMEWORKS)} after -f, found "{name}"')
-    framework.asked = name
+    return name
 
 
-def _unknown(command: str) -> str:
+def _unknown(word: str) -> str:
+    """What to type instead of a word that is no command."""
     import difflib
 
-    what = "option" if command.startswith("-") else "command"
-    close = difflib.get_close_matches(command, [*COMMANDS, "help", "--help", "--version"], n=1)
-    expected = (
-        f'did you mean "{close[0]}"?' if close else f"expected {', '.join(COMMANDS)}; see msprobe --help"
-    )
-    return f'unknown {what} "{command}": {expected}'
+    if word.startswith("-"):
+        close = difflib.get_close_matches(word, ["--help", "--version"], n=1, cutoff=0.7)
+        expected = f'did you mean "{close[0]}"?' if close else "options stand behind the command: msprobe run"
+        return f'unknown option "{word}": {expected}' + ("" if close else f" {word} ...")
+    if word in _ALSO_CALLED:
+        return f'unknown command "{word}": {_ALSO_CALLED[word]}'
+    close = difflib.get_close_matches(word, [*COMMANDS, "help"], n=1)
+    if close:
+        return f'unknown command "{word}": did you mean "{close[0]}"?'
+    if word.endswith((".py", ".ipynb")):
+        return f'unknown command "{word}": did you mean "msprobe run {word}"?'
+    return f'unknown command "{word}": msprobe --help has all of them'
 
 
 def _help() -> str:
-    width = max(map(len, COMMANDS))
-    commands = "\n".join(f"  {name:{width}}  {text}" for name, (_, _, text) in COMMANDS.items())
-    return f"""{_USAGE}
-
-Finds where two training runs part numerically.
-
-commands:
-{commands}
-
-options:
-  -h, --help                 this text; msprobe help COMMAND, or msprobe COMMAND --help: that of a command
-  -V, --version              the version
-  -f, --framework FRAMEWORK  pytorch or mindspore; accepted for scripts written for mindstudio-probe"""
+    width = max(len(name) for group in GROUPS.values() for name in group)
+    lines = [_USAGE, "", "Finds where two training runs diverge numerically, and why."]
+    for title, group in GROUPS.items():
+        lines += ["", f"{title}:", *(f"  {name:{width}}  {text}" for name, (_, _, text) in group.items())]
+    return "\n".join((*lines, "", _ENDING))

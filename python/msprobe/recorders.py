@@ -41,6 +41,7 @@ class RunRecording:
     program: what is run, the words behind `python`.
     models: those to record; None: they are found.
     shows_progress, junit: of a perturbation. beside: makes recorders that stand before all others.
+    started_as: the words of `msprobe run` in front of those of the program, without the folder and the steps.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class RunRecording:
         shows_progress: bool = False,
         junit: bool = False,
         beside: Callable[[], list[Recorder]] = list,
+        started_as: list[str] | None = None,
     ) -> None:
         self._settings = settings
         self._beside = beside
@@ -62,6 +64,7 @@ class RunRecording:
         self.benchmark: _FreeBenchmark | None = None
         """The free benchmark, when there is one."""
         self._program = program
+        self._started_as = started_as
         self._session = RecordedTraining(self._make_recorders, models)
         self._file: RunFile | None = None
         self._recorded: dict[str, str] = {}
@@ -113,7 +116,7 @@ class RunRecording:
             self._session.close()
             self._session.seen.notes.append(why)
             with contextlib.suppress(Error):
-                self._file = RunFile(self._settings, self._program)
+                self._file = RunFile(self._settings, self._program, self._started_as)
 
     def end(self, outcome: str, *, always: bool = False) -> None:
         """Everything is on disk when it returns.
@@ -132,7 +135,7 @@ class RunRecording:
         try:
             if self._file is None and always and not self._session.seen.notes:
                 self._session.seen.notes.append("no model was called in training")
-                self._file = RunFile(self._settings, self._program)
+                self._file = RunFile(self._settings, self._program, self._started_as)
             if self._file is not None:
                 self._file.write(outcome, self._session.seen, self._recorded)
         except Error as error:
@@ -159,7 +162,7 @@ class RunRecording:
 
     def _make_recorders(self) -> list[Recorder]:
         """In the order in which they are asked: what is installed on top is taken off first."""
-        self._file = self._file or RunFile(self._settings, self._program)
+        self._file = self._file or RunFile(self._settings, self._program, self._started_as)
         self._recorded.clear()
         result: list[Recorder] = []
         try:

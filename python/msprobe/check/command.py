@@ -12,8 +12,18 @@ import sys
 from pathlib import Path
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_force, add_junit, add_output, add_screen
-from msprobe.terminal.printable import printable
+from msprobe.terminal.command_line import (
+    Parser,
+    absent,
+    add_force,
+    add_junit,
+    add_output,
+    add_screen,
+    add_theirs,
+    output_of,
+)
+
+_OUTPUT = "./check"
 
 _EPILOG = """exit code: 0 no operator is wrong, 1 one is (or is not deterministic), 2 an error or no call.
 DUMP is a folder of msprobe run, a dump path, the folder of a step or a rank, or a dump.json: level L1 or mix,
@@ -25,7 +35,7 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     for path in (asked.dump, asked.inputs_of):
         if path is not None and not os.path.exists(path):
-            parser.error(printable(f"{path}: there is no such file or folder"))
+            parser.error(absent(path))
     from msprobe.check.console import console_text
     from msprobe.check.outputs import LOG, RESULTS, write_outputs
     from msprobe.check.run import CheckOptions, check_dump
@@ -43,7 +53,7 @@ def main(arguments: list[str]) -> int:
         steps=asked.step,
         shows_progress=not asked.quiet,
     )
-    output = Path(asked.output)
+    output = Path(output_of(asked, _OUTPUT))
     with new_results(output, RESULTS, force=asked.force, log=LOG):
         result = check_dump(Path(asked.dump), options, output)
         files = write_outputs(result, junit="junit" in asked.format)
@@ -70,8 +80,10 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="only calls whose names hold NAME: softmax, Functional.linear.3",
     )
-    add("--rank", metavar="N", type=_numbers, help="only these ranks: 0,2,8")
-    add("--step", metavar="N", type=_numbers, help="only these steps of a run")
+    add("--ranks", dest="rank", metavar="N", type=_numbers, help="only these ranks: 0,2,8")
+    add("--steps", dest="step", metavar="N", type=_numbers, help="only these steps of a run")
+    for name in ("rank", "step"):
+        add_theirs(parser, f"--{name}", dest=name, metavar="N", type=_numbers, help=f"the same as --{name}s")
     add(
         "--device",
         metavar="DEVICE",
@@ -112,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
         default=0,
         help="also show the K calls with the largest errors",
     )
-    add_output(parser, "the results")
+    add_output(parser, "the results", _OUTPUT)
     add_force(parser)
     add_junit(parser)
     add_screen(parser, "print the answer as JSON, as in verdict.json")

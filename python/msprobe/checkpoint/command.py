@@ -12,6 +12,7 @@ from pathlib import Path
 from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import (
     Parser,
+    absent,
     add_force,
     add_junit,
     add_screen,
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from msprobe.checkpoint.comparison import CheckpointOptions
     from msprobe.checkpoint.result import CheckpointResult
 
-DEFAULT_OUTPUT = "./ckpt_similarity.json"
+_OUTPUT = "./ckpt_comparison"
+DEFAULT_OUTPUT = "./ckpt_similarity.json"  # as in mindstudio-probe
 
 _EPILOG = """exit code: 0 the checkpoints are the same (with --fail-above: nothing is beyond a limit), 1 they
 differ, 2 an error. REFERENCE and TARGET: a folder with latest_checkpointed_iteration.txt, of an iteration or
@@ -39,11 +41,13 @@ def main(arguments: list[str]) -> int:
         parser.error(f"expected {'one checkpoint' if asked.hash_only else 'two checkpoints'}")
     if asked.hash_only and (asked.fail_above or asked.format or asked.json):
         parser.error("--hash-only only writes hashes: --fail-above, --format and --json are for comparing")
-    default = "./ckpt_hashes.json" if asked.hash_only else DEFAULT_OUTPUT
-    output = Path(asked.output if asked.output is not None else default)
+    output = _file_of(asked)
     check_paths(
         parser, asked.checkpoints, output, force=asked.force
     )  # answered here, before anything heavier is imported
+    from msprobe.files.atomic_file import make_directory
+
+    make_directory(output.parent)
     from msprobe.checkpoint.comparison import CheckpointOptions
     from msprobe.checkpoint.sharing import process_of_environment
     from msprobe.native import log_on_stderr
@@ -69,16 +73,23 @@ def main(arguments: list[str]) -> int:
         return 0 if result is None else _show(asked, output, result)
 
 
+def _file_of(asked: argparse.Namespace) -> Path:
+    """The file to write: in the folder OUT, or OUT itself where it has the name of such a file."""
+    name = "hashes.json" if asked.hash_only else "similarity.json"
+    output = Path(asked.output if asked.output is not None else _OUTPUT)
+    return output if output.suffix == ".json" and not output.is_dir() else output / name
+
+
 def check_paths(
     parser: argparse.ArgumentParser, checkpoints: list[str], output: Path, *, force: bool = False
 ) -> None:
     for path in checkpoints:
         if not os.path.exists(path):
-            parser.error(f"{path}: there is no such file or folder")
+            parser.error(absent(path))
     if output.is_dir() or (os.path.lexists(output) and not force):
         parser.error(f"{output}: there is such a file; choose another name, or replace it with --force")
-    if not output.parent.is_dir():
-        parser.error(f"{output}: there is no folder {output.parent}")
+    if output.parent.exists() and not output.parent.is_dir():
+        parser.error(f"{output}: {output.parent} is no folder")
 
 
 def _write_hashes(asked: argparse.Namespace, output: Path, options: CheckpointOptions) -> int:
@@ -148,7 +159,12 @@ def _parser() -> argparse.ArgumentParser:
     add_timeout(group)
     group = parser.add_argument_group("results")
     add = group.add_argument
-    add("-o", "--output", metavar="OUT", help=f"the file to write, JSON (default: {DEFAULT_OUTPUT})")
+    add(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help=f"folder for the results, made if needed (default: {_OUTPUT}); or the JSON file: OUT.json",
+    )
     add_force(group)
     add(
         "--fail-above",
@@ -159,6 +175,6 @@ def _parser() -> argparse.ArgumentParser:
         help=f"differ only beyond this: {', '.join(METRICS)}; may be repeated",
     )
     add_junit(group)
-    add("--no-report", action="store_true", help="leave out the page OUT.html")
+    add("--no-report", action="store_true", help="leave out the page")
     add_screen(group, "print the result as JSON")
     return parser

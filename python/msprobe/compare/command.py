@@ -14,13 +14,16 @@ from msprobe.commands import framework
 from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import (
     Parser,
+    absent,
     add_force,
     add_offset,
     add_output,
     add_screen,
+    add_theirs,
     add_threads,
     add_timeout,
     add_two_runs,
+    output_of,
 )
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from msprobe.compare.result import CompareResult
     from msprobe.compare.run import CompareOptions
     from msprobe.files.meeting import Process
+
+_OUTPUT = "./comparison"
 
 # Of the newest releases of mindstudio-probe, beside that for dumps.
 _MODES = ("auto", "offline_data", "torchair", "offline_model", "atb")
@@ -49,6 +54,7 @@ def main(arguments: list[str]) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
     _check(parser, asked)  # answered here, before anything heavier is imported
+    from msprobe.compare.inputs import find_pairs
     from msprobe.compare.run import RESULTS
     from msprobe.files.meeting import of_environment
     from msprobe.files.new_results import new_results
@@ -66,6 +72,7 @@ def main(arguments: list[str]) -> int:
         options = _options(asked, paths, is_helper)
         if is_helper or not asked.is_ours:
             return _compare(asked, paths, options, process)
+        find_pairs(paths, ranks=asked.rank, steps=asked.step)  # inputs are looked at before results are
         with new_results(options.output, RESULTS, force=asked.force):
             return _compare(asked, paths, options, process)
 
@@ -139,7 +146,7 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
         *asked.noise,
     ):
         if path is not None and not os.path.exists(path):
-            parser.error(f"{path}: there is no such file or folder")
+            parser.error(absent(path))
 
 
 def _paths(asked: argparse.Namespace) -> Paths:
@@ -161,7 +168,7 @@ def _options(asked: argparse.Namespace, paths: Paths, is_helper: bool) -> Compar
     from msprobe.files.noise_answer import with_repeated_runs
 
     return CompareOptions(
-        output=Path(asked.output),
+        output=Path(output_of(asked, _OUTPUT, is_ours=asked.is_ours)),
         stack_mode=asked.stack_mode,
         advice=not asked.compare_only,
         fuzzy=asked.fuzzy_match,
@@ -190,8 +197,8 @@ def _names(asked: argparse.Namespace) -> FrameworkNames | None:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe compare",
-        usage="msprobe compare [options] REFERENCE TARGET | msprobe compare [options] -i compare.json",
-        description="Compares two data dumps: where does a difference come into being?",
+        usage="msprobe compare [options] REFERENCE TARGET",
+        description="Compares two dumps: in which call does a difference begin?",
         epilog=_EPILOG,
     )
     _add_inputs(parser)
@@ -209,10 +216,13 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
         "JSON file that names them: npu_path (the target), bench_path (the reference), stack_path",
     )
     add = group.add_argument
-    add("--rank", metavar="N", type=_numbers, help="only these ranks: 0,2,8-15")
-    add("--step", metavar="N", type=_numbers, help="only these steps of two dump paths")
+    add("--ranks", dest="rank", metavar="N", type=_numbers, help="only these ranks: 0,2,8-15")
+    add("--steps", dest="step", metavar="N", type=_numbers, help="only these steps of two dump paths")
+    for name in ("rank", "step"):
+        add_theirs(group, f"--{name}", dest=name, metavar="N", type=_numbers, help=f"the same as --{name}s")
     add_offset(group)
-    add(
+    add_theirs(
+        group,
         "-s",
         "--stack_mode",
         action="store_true",
@@ -223,22 +233,39 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
 def _add_rules(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how")
     add = group.add_argument
-    add("-m", "--mode", choices=_MODES, default="auto", help="auto: the only one here")
+    add_theirs(group, "-m", "--mode", choices=_MODES, default="auto", help="auto: the only one here")
     add(
+        "--fuzzy",
+        dest="fuzzy_match",
+        action="store_true",
+        help="pair names that differ in the count of a call or the class of a module",
+    )
+    add_theirs(
+        group,
         "-f",
         "-fm",
         "--fuzzy_match",
         action="store_true",
-        help="pair names that differ in the count of a call or the class of a module",
+        help="the same as --fuzzy",
     )
     add(
-        "-dm",
-        "--data_mapping",
+        "--names",
+        dest="data_mapping",
         metavar="FILE",
         help="YAML file: name of an item -> its name in the reference",
     )
-    add("-lm", "--layer_mapping", metavar="FILE", nargs="?", const="", help="accepted and ignored")
-    add(
+    add_theirs(group, "-dm", "--data_mapping", metavar="FILE", help="the same as --names")
+    add_theirs(
+        group,
+        "-lm",
+        "--layer_mapping",
+        metavar="FILE",
+        nargs="?",
+        const="",
+        help="accepted and ignored",
+    )
+    add_theirs(
+        group,
         "-cm",
         "--cell_mapping",
         metavar="FILE",
@@ -246,7 +273,8 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         const="",
         help="the target is of MindSpore: pair its Cells with Modules; YAML file: fc1.Dense: fc1.Linear",
     )
-    add(
+    add_theirs(
+        group,
         "-am",
         "--api_mapping",
         metavar="FILE",
@@ -256,7 +284,9 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         "in; YAML file: a list of ms_api, pt_api, ms_args, pt_args, ms_output, pt_output",
     )
     for option in ("--consistent_check", "--backend"):
-        add(option, metavar="X", nargs="?", const="", help="an error: any two runs are compared alike")
+        add_theirs(
+            group, option, metavar="X", nargs="?", const="", help="an error: any two runs are compared alike"
+        )
     add(
         "--noise",
         metavar="RUN",
@@ -264,7 +294,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         help="repeated runs of the reference: a difference is judged against their spread; or what "
-        "msprobe repeat or msprobe run --perturb left of it",
+        "msprobe repeat or msprobe perturb left of it",
     )
     add(
         "--bitwise",
@@ -274,7 +304,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     add(
         "--replay",
         action="store_true",
-        help="run the calls that are blamed once more (dumps of task tensor; needs torch)",
+        help="run the suspect calls once more (dumps of task tensor; needs torch)",
     )
     add_threads(group)
     add_timeout(group)
@@ -283,12 +313,24 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
 def _add_results(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("results")
     add = group.add_argument
-    add_output(group, "the results")
+    add_output(group, "the results", _OUTPUT)
     add_force(group)
-    add("-c", "--compare_only", action="store_true", help="leave out advisor_{time}.txt")
-    add("-da", "--diff_analyze", action="store_true", help="accepted: the verdict is always there")
-    add("--xlsx", action="store_true", help="the table as xlsx, which is the default")
-    add("-tensor_log", "--is_print_compare_log", action="store_true", help="accepted and ignored")
+    add_theirs(group, "-c", "--compare_only", action="store_true", help="leave out advisor_{time}.txt")
+    add_theirs(
+        group,
+        "-da",
+        "--diff_analyze",
+        action="store_true",
+        help="accepted: the verdict is always there",
+    )
+    add_theirs(group, "--xlsx", action="store_true", help="the table as xlsx, which is the default")
+    add_theirs(
+        group,
+        "-tensor_log",
+        "--is_print_compare_log",
+        action="store_true",
+        help="accepted and ignored",
+    )
     add(
         "--format",
         metavar="FORMAT",

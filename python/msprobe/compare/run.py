@@ -81,7 +81,7 @@ class CompareOptions:
     """No others; None: all."""
     steps: Collection[int] | None = None
     noise: list[Path] = field(default_factory=list)
-    """Repeated runs of the reference, in the same form as it, and answers of `msprobe run --perturb`."""
+    """Repeated runs of the reference, in the same form as it, and answers of `msprobe perturb`."""
     threads: int = 0
     """0: all cores."""
     shows_progress: bool = True

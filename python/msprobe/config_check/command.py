@@ -11,7 +11,7 @@ import os
 import sys
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_screen
+from msprobe.terminal.command_line import Parser, absent, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _EPILOG = """exit code: 0 a pack was written, or the set-ups are alike; 1 they differ, or a part of a pack
 could not be read; 2 an error.
-Other paths after -c than packs (.zip) and folders of msprobe run are checkpoints, which are compared in their
-own way."""
+Checkpoints are compared by msprobe ckpt."""
 
 _DEFAULT_PACK = "./config_check_pack.zip"
-_DEFAULT_RESULT = "./config_check_result"
+_DEFAULT_RESULT = "./config_comparison"
+_THEIR_RESULT = "./config_check_result"
 
 
 def main(arguments: list[str]) -> int:
@@ -36,18 +36,20 @@ def main(arguments: list[str]) -> int:
             options.error(f"{option}: settings of verl are collected with -d FILE.yaml, and compared with -c")
     if asked.dump is not None and not asked.live:  # wins over -c, as in mindstudio-probe
         return _collect(asked)
+    if asked.compare is None and asked.runs:
+        asked.compare = asked.runs
     if asked.compare is None:
         options.error(
             "The param is not correct, you need to give '-d' for dump or '-c' for compare: expected "
-            "-d [FILE ...] or -c REFERENCE TARGET"
+            "REFERENCE TARGET, or -d [FILE ...]"
         )
     expected = 1 if asked.live else 2
     if len(asked.compare) != expected:
-        what = "one pack after -c with --live" if asked.live else "two packs after -c"
+        what = "one run or pack with --live" if asked.live else "two runs or packs"
         options.error(f"expected {what}, found {len(asked.compare)}")
     for path in asked.compare:
         if not os.path.exists(path):
-            options.error(f"{path}: there is no such file")
+            options.error(absent(path))
     return _compare(asked)
 
 
@@ -74,11 +76,11 @@ def _compare(asked: argparse.Namespace) -> int:
     from msprobe.files.run_folder import is_run, pack_of
     from msprobe.native import log_on_stderr
 
-    folder = Path(asked.output or _DEFAULT_RESULT)
+    folder = Path(asked.output or (_DEFAULT_RESULT if asked.runs else _THEIR_RESULT))
     paths = tuple(pack_of(Path(path)) for path in asked.compare)
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
-        # Packs by their names are a command line of mindstudio-probe, which replaces an earlier result.
-        replaces_earlier = asked.force or not any(map(is_run, asked.compare))
+        # Packs by their names behind -c: a command line of mindstudio-probe, which replaces earlier results.
+        replaces_earlier = asked.force or not (asked.runs or any(map(is_run, asked.compare)))
         check_output(folder, paths, replaces_earlier=replaces_earlier, force=asked.force)
         with read_pack(paths[0]) as reference, _other(asked, paths) as target:
             result = compare_packs(reference, target)
@@ -101,16 +103,23 @@ def _other(asked: argparse.Namespace, paths: tuple[Path, ...]) -> Pack:
     return read_pack(paths[1])
 
 
-def parser(*, exits: bool = True) -> argparse.ArgumentParser:
+def parser(*, exits: bool = True) -> Parser:
     made = Parser(
         prog="msprobe config_check",
-        usage="msprobe config_check -d [FILE ...] [-o PACK.zip] | "
-        "msprobe config_check -c REFERENCE (TARGET | --live) [-o OUT] [--force]",
+        usage="msprobe config_check [options] REFERENCE (TARGET | --live) | "
+        "msprobe config_check -d [FILE ...] [-o PACK.zip]",
         description="Were two training runs set up alike? Collects what decides that, and compares it.",
         epilog=_EPILOG,
         add_help=exits,
     )
     add = made.add_argument
+    add(
+        "runs",
+        metavar="REFERENCE TARGET",
+        nargs="*",
+        help="compare two folders of msprobe run, or two packs: the run that you trust, and the one that you "
+        "examine",
+    )
     add(
         "-d",
         "--dump",
@@ -119,27 +128,25 @@ def parser(*, exits: bool = True) -> argparse.ArgumentParser:
         help="write a pack: environment, packages, versions, and the hyper-parameters in these launch "
         "scripts (.sh) and settings (.yaml, .yml, .json)",
     )
-    add(
-        "-c",
-        "--compare",
-        nargs="+",
-        metavar="PACK",
-        help="compare two packs, or those of two folders of msprobe run: the reference, then the target",
+    made.add_theirs(
+        "-c", "--compare", nargs="+", metavar="PACK", help="compare: the reference, then the target"
     )
     add(
         "--live",
         action="store_true",
-        help="with -c: compare a pack with this environment, and with the files of -d",
+        help="compare one pack with this environment, and with the files of -d",
     )
     for option in ("-vc", "-vv"):
-        add(option, metavar="FILE", nargs="*", help="an error: -d reads settings of verl like all others")
+        made.add_theirs(
+            option, metavar="FILE", nargs="*", help="an error: -d reads settings of verl like all others"
+        )
     add(
         "-o",
         "--output",
         metavar="OUT",
-        help=f"-d: the pack (default: {_DEFAULT_PACK}); -c: the folder of the result (default: "
-        f"{_DEFAULT_RESULT})",
+        help=f"folder for the results, made if needed (default: {_DEFAULT_RESULT}); with -d the pack "
+        f"(default: {_DEFAULT_PACK})",
     )
-    add("--force", action="store_true", help="with -c: delete what is in the folder of the result")
+    add("--force", action="store_true", help="delete what is in the folder of the results")
     add_screen(made, "print the result as JSON, as in result.json")
     return made

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msprobe.files.regular_file import read_text
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_force, add_offset, add_runs, add_screen
+from msprobe.terminal.command_line import Parser, absent, add_force, add_offset, add_runs, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -40,11 +40,13 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     reference, target, output = Path(asked.reference), Path(asked.target), Path(asked.output)
     for path in (reference, target):  # answered here, before anything heavier is imported
+        if not path.exists():
+            parser.error(absent(path))
         if not path.is_dir():
             parser.error(f"{path}: expected the folder of a run")
     for path in asked.noise:
         if not os.path.exists(path):
-            parser.error(f"{path}: there is no such file or folder")
+            parser.error(absent(path))
     from msprobe.diagnose.answer_file import FILE, console_text
     from msprobe.files.noise_answer import with_repeated_runs
     from msprobe.native import log_on_stderr
@@ -179,12 +181,8 @@ def _parts_of(run: RunFolder) -> str:
 def _hunt(reference: RunFolder, target: RunFolder) -> str:
     """What proves the answer by experiments."""
 
-    def command(run: RunFolder) -> str:
-        several = run.processes > 1
-        start = ["torchrun", "--nproc-per-node", str(run.processes)] if several else ["python"]
-        return shlex.quote(shlex.join([*start, *run.program]))
-
-    return f"msprobe hunt --reference {command(reference)} --target {command(target)}"
+    reference_words, target_words = (shlex.quote(shlex.join(run.training)) for run in (reference, target))
+    return f"msprobe hunt --reference {reference_words} --target {target_words}"
 
 
 def _notes(a: RunFolder, b: RunFolder, parts: list[PartResult], offset: int) -> list[str]:
@@ -326,7 +324,7 @@ def _commands(a: RunFolder, b: RunFolder, steps: tuple[int, int] | None = None) 
     options = [("--steps", str(step)) for step in steps] if steps is not None else [(), ()]
     return (
         *(run.command(output, *words) for run, output, words in zip((a, b), outputs, options)),
-        f"msprobe diagnose {outputs[0]} {outputs[1]} -o diagnosis_again",
+        shlex.join(["msprobe", "diagnose", *outputs, "-o", "diagnosis_again"]),
     )
 
 
@@ -356,7 +354,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         action="extend",
         default=[],
-        help="what msprobe repeat or msprobe run --perturb left of the reference, or dumps of repeated runs "
+        help="what msprobe repeat or msprobe perturb left of the reference, or dumps of repeated runs "
         "of it: a difference is judged against what these show",
     )
     add(

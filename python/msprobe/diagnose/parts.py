@@ -76,7 +76,7 @@ class Comparison:
         offset: int | None = None,
         all_tables: bool = False,
     ) -> None:
-        """noise: answers of `msprobe run --perturb`, or repeated runs of the reference. offset: the step of
+        """noise: answers of `msprobe perturb`, or repeated runs of the reference. offset: the step of
         the reference at which the target begins; None: as the runs say. Raises FormatError and IoError.
         """
         self.offset = b.first_step - a.first_step if offset is None else offset

@@ -17,6 +17,7 @@ from msprobe.files.dump_folders import DUMPS, RANK, STEP
 from msprobe.files.regular_file import open_to_read
 from msprobe.files.run_folder import RUN_FILE, first_step_in
 from msprobe.native import InvalidArgument
+from msprobe.recording.launch import words_of_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +43,12 @@ class RunFolder:
     losses: list[Path] = field(default_factory=list)
     program: list[str] = field(default_factory=list)
     """What `msprobe run` was given, the words behind `python`."""
+    started_as: list[str] = field(default_factory=list)
+    """The words before the program: `torchrun --nproc-per-node 2 -m msprobe run --level L0`; empty: it is not
+    known.
+    """
+    folder: str = ""
+    """Where it was started."""
     processes: int = 0
     """That trained together; 0: not known."""
     ranks: set[int] = field(default_factory=set)
@@ -67,9 +74,26 @@ class RunFolder:
         return [words for words, part in found.items() if part]
 
     def command(self, output: str, *options: str) -> str:
-        """What records this run again."""
-        program = " ".join(map(shlex.quote, self.program)) if self.program else "train.py ARGUMENTS"
-        return " ".join(["msprobe run", "-o", shlex.quote(output), *options, program])
+        """What records this run again; it goes to the folder where that was started, where there is one."""
+        before = ""
+        if self.folder and os.path.isdir(self.folder) and not os.path.samefile(self.folder, "."):
+            before, output = f"cd {shlex.quote(self.folder)} && ", os.path.abspath(output)
+        started = self.started_as or [*self._launcher, "run"]
+        words = [*started, "-o", output, *options, *self.program]
+        return before + shlex.join(words) + ("" if self.program else " train.py ARGUMENTS")
+
+    @property
+    def training(self) -> list[str]:
+        """What ran, without msprobe."""
+        place = next((at for at, word in enumerate(self.started_as) if word == "msprobe"), None)
+        started = self._launcher if place is None else self.started_as[: place + 1]
+        return words_of_program(started, self.program)
+
+    @property
+    def _launcher(self) -> list[str]:
+        if self.processes > 1:
+            return ["torchrun", "--nproc-per-node", str(self.processes), "-m", "msprobe"]
+        return ["msprobe"]
 
 
 def find_run(path: Path) -> RunFolder:
@@ -173,6 +197,11 @@ def _read_run_file(run: RunFolder, path: Path) -> None:
     program = content.get("program")
     if isinstance(program, list) and all(isinstance(word, str) for word in program) and not run.program:
         run.program = program
+    if isinstance(content.get("folder"), str):
+        run.folder = run.folder or content["folder"]
+    started = content.get("started_as")
+    if isinstance(started, list) and all(isinstance(word, str) for word in started) and not run.started_as:
+        run.started_as = started
     with contextlib.suppress(TypeError, ValueError):
         run.processes = run.processes or int(content.get("world_size") or 0)
     notes = content.get("notes")

@@ -69,7 +69,7 @@ def command_of(words: list[str], folder: Path | None = None) -> Command:
     folder = folder or Path.cwd()
     if words[0] == "-m" or words[0].endswith(".py"):
         if words[0] != "-m" and not (folder / words[0]).is_file():
-            raise InvalidArgument(f"{words[0]}: expected a Python script, there is no such file")
+            raise InvalidArgument(f"{words[0]} does not exist; expected a Python script")
         words = [sys.executable, *words]
     elif shutil.which(words[0], path=_search_path(folder)) is None:
         raise InvalidArgument(f"{words[0]}: expected a program or a Python script, there is none")

@@ -36,7 +36,7 @@ class Form(Enum):
 def form_of(path: Path) -> Form:
     """Raises InvalidArgument that says what was expected."""
     if not path.exists():
-        raise InvalidArgument(f"{path}: there is no such file or folder; expected a dump")
+        raise InvalidArgument(f"{path} does not exist; expected a dump")
     if not path.is_dir():
         if path.name not in DUMPS:
             raise InvalidArgument(

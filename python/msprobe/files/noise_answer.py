@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the answer of `msprobe run --perturb` (docs/formats/perturb.md), or of `msprobe repeat`, where a
+"""Reading the answer of `msprobe perturb` (docs/formats/perturb.md), or of `msprobe repeat`, where a
 comparison takes it for a second run.
 """
 
@@ -101,7 +101,7 @@ def read_answer(path: Path) -> NoiseAnswer:
     """Raises FormatError, IoError."""
     content = _content(path)
     if not isinstance(content, dict) or content.get("tool") not in ("perturb", "repeat"):
-        raise FormatError(f"{path}: expected the answer of msprobe run --perturb or msprobe repeat")
+        raise FormatError(f"{path}: expected the answer of msprobe perturb or msprobe repeat")
     version = content.get("format")
     if version != _FORMAT:
         raise FormatError(f'{path}: "format": expected {_FORMAT}, found {version!r}')

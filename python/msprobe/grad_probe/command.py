@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_force, add_runs, add_screen, add_threads
+from msprobe.terminal.command_line import Parser, absent, add_force, add_runs, add_screen, add_threads
 from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from msprobe.grad_probe.comparator import ComparisonResult
     from msprobe.grad_probe.verdict import Finding, Verdict
 
+_OUTPUT = "./grad_comparison"
 _MOST_LINES = 10
 
 
@@ -27,6 +28,8 @@ def main(arguments: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     for path in (options.reference, options.target):
+        if not os.path.lexists(path):
+            parser.error(absent(path))
         if not os.path.isdir(path):  # answered here, before anything heavier is imported
             parser.error(f"{path}: expected the folder of a gradient record, or that of msprobe run")
     from msprobe.files.new_results import new_results
@@ -56,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe grad_compare",
         description="Compares the signs of the gradients of two runs: at which step and parameter do they "
-        "part?",
+        "diverge?",
         epilog="exit code: 0 the runs agree, 1 they differ or a part could not be compared, 2 an error",
     )
     add_runs(parser, "folder of msprobe run, of a gradient record, or of one rank of it")
@@ -64,8 +67,8 @@ def _parser() -> argparse.ArgumentParser:
         "-o",
         "--output",
         metavar="OUT",
-        default="./output",
-        help="folder for the results, made if needed (default: ./output)",
+        default=_OUTPUT,
+        help=f"folder for the results, made if needed (default: {_OUTPUT})",
     )
     add_force(parser)
     parser.add_argument(

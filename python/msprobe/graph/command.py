@@ -16,7 +16,17 @@ from pathlib import Path
 
 from msprobe.commands import framework
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_force, add_output, add_screen, add_threads, add_two_runs
+from msprobe.terminal.command_line import (
+    Parser,
+    absent,
+    add_force,
+    add_output,
+    add_screen,
+    add_theirs,
+    add_threads,
+    add_two_runs,
+    output_of,
+)
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -29,6 +39,8 @@ if TYPE_CHECKING:
     from msprobe.files.dump_folders import Form
     from msprobe.graph.inputs import Layout, Paths
     from msprobe.graph.run import Finding, GraphOptions, GraphResult
+
+_OUTPUT = "./graph"
 
 # Distance between nodes of merged ranks, in rounding errors, that another order of sums explains.
 _MERGED_ULPS = 1024
@@ -48,6 +60,7 @@ def main(arguments: list[str]) -> int:
     from contextlib import nullcontext
 
     from msprobe.files.new_results import new_results
+    from msprobe.graph.inputs import find_units
     from msprobe.graph.run import RESULTS_OF_ONE, RESULTS_OF_TWO
     from msprobe.native import log_on_stderr
 
@@ -56,6 +69,7 @@ def main(arguments: list[str]) -> int:
         framework.tell_of_other((paths.reference, paths.target))
         options = _options(asked)
         kind = RESULTS_OF_ONE if paths.reference is None else RESULTS_OF_TWO
+        find_units(paths)  # inputs are looked at before results are
         room = new_results(options.output, kind, force=asked.force) if asked.is_ours else nullcontext()
         with room:
             if paths.reference is None:
@@ -240,7 +254,7 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
         parser.error("-gp: expected -tp TARGET beside it")
     for path in (asked.reference, asked.target, asked.input, asked.layer_mapping or None):
         if path is not None and not os.path.exists(path):
-            parser.error(f"{path}: there is no such file or folder")
+            parser.error(absent(path))
     if asked.file_type == "json":
         parser.error("--file_type json: merged data are written as .vis.db only")
     sizes = {"--rank_size": asked.rank_size, "--tp": asked.tp, "--pp": asked.pp}
@@ -298,7 +312,7 @@ def _options(asked: argparse.Namespace) -> GraphOptions:
         rules = read_layer_rules(asked.layer_mapping)
     is_mapped = asked.layer_mapping is not None
     return GraphOptions(
-        output=Path(asked.output),
+        output=Path(output_of(asked, _OUTPUT, is_ours=asked.is_ours)),
         rule="fuzzy" if asked.fuzzy_match else "mapped" if is_mapped else "default",
         layer_rules=rules,
         overflow_check=asked.overflow_check,
@@ -333,7 +347,7 @@ class _ProgressLog:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe graph",
-        usage="msprobe graph [options] [REFERENCE] TARGET | msprobe graph [options] -i compare.json",
+        usage="msprobe graph [options] [REFERENCE] TARGET",
         description="Shows the hierarchy of a model and where two runs of it differ; see msprobe view.",
         epilog=_EPILOG,
     )
@@ -357,23 +371,29 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how")
     add = group.add_argument
     add(
-        "-f",
-        "-fm",
-        "--fuzzy_match",
+        "--fuzzy",
+        dest="fuzzy_match",
         action="store_true",
         help="pair modules by name, and calls in them by their order",
     )
+    add_theirs(group, "-f", "-fm", "--fuzzy_match", action="store_true", help="the same as --fuzzy")
     add(
-        "-lm",
-        "--layer_mapping",
+        "--layers",
+        dest="layer_mapping",
         metavar="FILE",
         nargs="?",
         const="",
         help="YAML file: class of a layer -> names of its parts in both runs; without FILE: equal names",
     )
-    add("-oc", "--overflow_check", action="store_true", help="mark where NaN and infinities come from")
+    add_theirs(
+        group, "-lm", "--layer_mapping", metavar="FILE", nargs="?", const="", help="the same as --layers"
+    )
+    add("--nan", dest="overflow_check", action="store_true", help="mark where NaN and infinities come from")
+    add_theirs(group, "-oc", "--overflow_check", action="store_true", help="the same as --nan")
     add_threads(group)
-    add("-cs", "--complete_stack", action="store_true", help="accepted: stacks are always complete")
+    add_theirs(
+        group, "-cs", "--complete_stack", action="store_true", help="accepted: stacks are always complete"
+    )
 
 
 def _add_merging(parser: argparse.ArgumentParser) -> None:
@@ -396,12 +416,13 @@ def _add_merging(parser: argparse.ArgumentParser) -> None:
 
 def _add_results(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("results")
-    add = group.add_argument
-    add_output(group, "the results")
+    add_output(group, "the results", _OUTPUT)
     add_force(group)
-    add("--file_type", choices=("db", "json"), default="db", help="db")
-    add("-tensor_log", "--is_print_compare_log", action="store_true", help="accepted and ignored")
-    add("-progress_log", "--is_print_progress_log", dest="progress_log", action="store_true",
+    add_theirs(group, "--file_type", choices=("db", "json"), default="db", help="db")
+    add_theirs(
+        group, "-tensor_log", "--is_print_compare_log", action="store_true", help="accepted and ignored"
+    )
+    add_theirs(group, "-progress_log", "--is_print_progress_log", dest="progress_log", action="store_true",
         help="print lines PROGRESS: {...} for a program")  # fmt: skip
     add_screen(group, "print the verdict as JSON")
 

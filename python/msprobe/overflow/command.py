@@ -11,12 +11,21 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from msprobe.terminal.command_line import Parser, add_output, add_screen, thread_count, whole_number
+from msprobe.terminal.command_line import (
+    Parser,
+    absent,
+    add_output,
+    add_screen,
+    output_of,
+    thread_count,
+    whole_number,
+)
 from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
     from msprobe.overflow.analysis import NanResult
 
+_OUTPUT = "./nan_analysis"
 _MOST_FRAMES = 6
 _MOST_ORIGINS = 8
 
@@ -25,8 +34,10 @@ def main(arguments: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if (options.dump is None) == (options.input is None):
-        parser.error("expected DUMP, or -i STEP")
+        parser.error("expected DUMP")
     dump = options.dump if options.input is None else options.input
+    if not os.path.lexists(dump):
+        parser.error(absent(dump))
     if not os.path.isdir(dump):  # answered here, before anything heavier is imported
         parser.error(
             f"{dump}: expected the folder of a run, of a step (with folders rank{{number}}) or of a rank"
@@ -34,8 +45,9 @@ def main(arguments: list[str]) -> int:
     from msprobe.native import log_on_stderr
     from msprobe.overflow.analysis import nan_analyze
 
+    output = output_of(options, _OUTPUT, is_ours=options.input is None)
     with log_on_stderr("ERROR" if options.quiet else "WARNING"):
-        result = nan_analyze(dump, options.output, step=options.step, threads=options.threads)
+        result = nan_analyze(dump, output, step=options.step, threads=options.threads)
     if options.json:
         print(json.dumps(_data(result), indent=1))
     elif not options.quiet:
@@ -50,8 +62,8 @@ def _lines(result: NanResult) -> list[str]:
     notes = [note for note in result.notes if " is left out: " not in note]
     lines = [f"note: {note}" for note in notes]
     if not result.found:
-        return [*missing, *lines, "Cannot find any anomaly node, no need to generate analyze file."]
-    return [*missing, *_text(result.report), *lines, f"The analyze result is saved in: {result.file}"]
+        return [*missing, *lines, "No NaN and no infinity was found; no file was written."]
+    return [*missing, *_text(result.report), *lines, f"file: {result.file}"]
 
 
 def _data(result: NanResult) -> dict[str, Any]:
@@ -82,17 +94,11 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         help="a folder of msprobe run, a dump path, the folder of a step (rank0, rank1, ...) or of one rank",
     )
-    parser.add_argument(
-        "-i",
-        "--input_path",
-        dest="input",
-        metavar="STEP",
-        help="the same as DUMP",
-    )
+    parser.add_theirs("-i", "--input_path", dest="input", metavar="STEP", help="the same as DUMP")
     parser.add_argument(
         "--step", metavar="N", type=whole_number, help="of a run: this step (default: the first with a NaN)"
     )
-    add_output(parser, "the result")
+    add_output(parser, "the result", _OUTPUT)
     parser.add_argument(
         "--threads",
         metavar="N",

@@ -122,4 +122,4 @@ def junit_xml(result: PerturbResult) -> str:
         )
         for call in result.calls.values()
     ]
-    return document("msprobe run --perturb", cases, result.sentence, result.seconds)
+    return document("msprobe perturb", cases, result.sentence, result.seconds)

@@ -33,7 +33,7 @@ _WHOLE = "(the model itself)"
 
 
 class Perturbation(QuietRecorder):
-    """Recorder of `msprobe run --perturb`. Between the first call of a model and the optimizer, in the steps
+    """Recorder of `msprobe perturb`. Between the first call of a model and the optimizer, in the steps
     that are wanted.
     """
 

@@ -79,15 +79,18 @@ def _goes_on(settings: RunSettings, path: Path) -> bool:
 class RunFile:
     """The file of this process. It is there from the beginning on, so that no other run takes the folder."""
 
-    def __init__(self, settings: RunSettings, program: list[str]) -> None:
+    def __init__(
+        self, settings: RunSettings, program: list[str], started_as: list[str] | None = None
+    ) -> None:
         """Raises InvalidArgument when another process or run has this rank of the folder, and IoError.
 
-        program: what was run: the words behind `python`.
+        program: what was run: the words behind `python`. started_as: those of `msprobe run` before it.
         """
         self._settings = settings
         self._rank = rank_of_process()
         self._started = _now()
         self._program = concealed_words(program)
+        self._started_as = None if started_as is None else concealed_words(started_as)
         self._folder = os.getcwd()
         self.path = make_directory(settings.output) / f"run.rank{self._rank}.json"
         if self.path.exists() and _goes_on(settings, self.path):
@@ -112,6 +115,7 @@ class RunFile:
             "format": 1,
             "msprobe": __version__,
             "program": self._program,
+            "started_as": self._started_as,
             "folder": self._folder,
             "rank": self._rank,
             "world_size": os.environ.get("WORLD_SIZE", "1"),

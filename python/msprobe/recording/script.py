@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a script in this process as `python script.py` or `python -m module` would."""
+"""Runs a script in this process as `python script.py` or `python -m module` would, or a notebook."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from msprobe.native import InvalidArgument, log
+from msprobe.recording.notebook import compile_notebook, is_notebook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from importlib.machinery import ModuleSpec
+
+    _Loaded = tuple[list[types.CodeType], types.ModuleType]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -45,9 +48,10 @@ class Program:
         ending: BaseException | None = None
         atexit.register(_end_by_signal)  # first, so that it is called last
         try:
-            code, module = self._load()
+            codes, module = self._load()
             self._become_main(module)
-            exec(code, module.__dict__)
+            for code in codes:
+                exec(code, module.__dict__)
         except BaseException as error:
             ending = error
         if not isinstance(ending, KeyboardInterrupt):
@@ -65,26 +69,25 @@ class Program:
         sys.modules["__main__"] = module
         sys.argv[:] = [str(module.__file__) if self.is_module else self.words[0], *self.words[1:]]
 
-    def _script(self, path: str) -> Callable[[], tuple[types.CodeType, types.ModuleType]]:
+    def _script(self, path: str) -> Callable[[], _Loaded]:
         if os.path.isdir(path) or not os.path.exists(path):
-            raise InvalidArgument(f"{path}: expected a Python script, there is no such file")
+            raise InvalidArgument(f"{path} does not exist; expected a Python script or a notebook")
 
-        def load() -> tuple[types.CodeType, types.ModuleType]:
+        def load() -> _Loaded:
             absolute = os.path.abspath(path)  # as Python names its main file
-            with io.open_code(absolute) as file:
-                source = file.read()
+            codes = compile_notebook(absolute) if is_notebook(path) else [_compiled(absolute)]
             _set_first_path(os.path.dirname(os.path.realpath(path)))
             module = types.ModuleType("__main__")
             module.__file__ = absolute
             module.__loader__ = SourceFileLoader("__main__", absolute)
             module.__dict__["__builtins__"] = sys.modules["builtins"]
             module.__dict__["__cached__"] = None
-            return compile(source, absolute, "exec", dont_inherit=True), module
+            return codes, module
 
         return load
 
-    def _module(self, name: str) -> Callable[[], tuple[types.CodeType, types.ModuleType]]:
-        def load() -> tuple[types.CodeType, types.ModuleType]:
+    def _module(self, name: str) -> Callable[[], _Loaded]:
+        def load() -> _Loaded:
             _set_first_path(os.getcwd())
             spec = self._spec_of(name)
             assert spec.loader is not None
@@ -99,7 +102,7 @@ class Program:
             module.__spec__ = spec
             module.__dict__["__builtins__"] = sys.modules["builtins"]
             module.__dict__["__cached__"] = spec.cached
-            return code, module
+            return [code], module
 
         return load
 
@@ -111,6 +114,11 @@ class Program:
         if spec is None or spec.loader is None:
             raise ImportError(f"No module named {name}")
         return spec
+
+
+def _compiled(path: str) -> types.CodeType:
+    with io.open_code(path) as file:
+        return compile(file.read(), path, "exec", dont_inherit=True)
 
 
 def _set_first_path(folder: str) -> None:

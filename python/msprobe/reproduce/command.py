@@ -7,8 +7,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from msprobe.terminal.command_line import Parser, add_force, add_place, add_screen, say_files
-from msprobe.terminal.printable import printable
+from msprobe.terminal.command_line import Parser, absent, add_force, add_place, add_screen, say_files
 
 
 def main(arguments: list[str]) -> int:
@@ -28,14 +27,14 @@ def main(arguments: list[str]) -> int:
         "--output",
         dest="output",
         metavar="DIR",
-        default=".",
-        help="folder for the script and large tensors, made if needed (default: .)",
+        default="./reproduction",
+        help="folder for the script and large tensors, made if needed (default: ./reproduction)",
     )
     add_force(parser)
     add_screen(parser, "print the paths of the files as JSON")
     asked = parser.parse_args(arguments)
     if not os.path.exists(asked.dump):
-        parser.error(printable(f"{asked.dump}: there is no such file or folder"))
+        parser.error(absent(asked.dump))
     from msprobe.files.new_results import new_results
     from msprobe.reproduce.reproduce import reproduce
 

@@ -12,7 +12,15 @@ import os
 import sys
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_force, add_output, add_screen, add_threads
+from msprobe.terminal.command_line import (
+    Parser,
+    absent,
+    add_force,
+    add_output,
+    add_screen,
+    add_threads,
+    output_of,
+)
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -21,6 +29,8 @@ if TYPE_CHECKING:
     from msprobe.checkpoint.result import ParameterRow
     from msprobe.rl.comparison import CompareOptions
     from msprobe.rl.result import RlResult, WeightResult
+
+_OUTPUT = "./rl_comparison"
 
 _EPILOG = """exit code: 0 the records agree, 1 they differ or a part could not be compared, 2 an error.
 REFERENCE and TARGET are dump paths of SingleSave, which are compared key by key. Of one record alone, the log
@@ -43,7 +53,7 @@ def main(arguments: list[str]) -> int:
     reference, target = (Path(asked.records[i]) if i < len(asked.records) else None for i in range(2))
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
         result, files = compare_into(
-            Path(asked.output),
+            Path(output_of(asked, _OUTPUT)),
             reference,
             target,
             _options(asked),
@@ -68,11 +78,13 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     if len(asked.records) > 2 or not (asked.records or asked.weights):
         parser.error("expected one or two records, or --weights SENT RECEIVED")
     for record in asked.records:
+        if not os.path.lexists(record):
+            parser.error(absent(record))
         if not os.path.isdir(os.path.join(record, "data")):
             parser.error(f"{record}: expected the dump path of SingleSave, with a folder data")
     for path in asked.weights or ():
         if not os.path.exists(path):
-            parser.error(f"{path}: there is no such file or folder")
+            parser.error(absent(path))
     if asked.log_probs and not asked.records:
         parser.error("--log-probs: expected a record")
     if asked.mapping is not None and not asked.weights:
@@ -175,7 +187,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_inputs(parser)
     _add_rules(parser)
     group = parser.add_argument_group("results")
-    add_output(group, "the results")
+    add_output(group, "the results", _OUTPUT)
     add_force(group)
     group.add_argument(
         "--format",

@@ -1,8 +1,8 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
 """msprobe run: runs a training script unchanged, and records it. The exit code is that of the script; 2
-before it has begun. With --perturb, 1 where the script ends well and a call is fragile, 2 where nothing could
-be measured.
+before it has begun. As msprobe perturb, 1 where the script ends well and a call is fragile, 2 where nothing
+could be measured.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from msprobe.recorders import RunRecording
 
-_WITH_VALUE = ("-c", "--config", "-o", "--output", "--steps", "--level", "--without", "--format", "--set")
+_WITH_VALUE = (
+    "-c", "--config", "-o", "--output", "--steps", "--level", "--with", "--without", "--format", "--set",
+    "--mode",
+)  # fmt: skip
 
 # As in recording/settings.py, which is not loaded to answer a wrong command line.
 _PERTURB = (
@@ -24,14 +27,21 @@ _PERTURB = (
     "improve_precision", "add_noise", "bit_noise", "change_value", "no_change", "to_cpu",
 )  # fmt: skip
 
-_EPILOG = """exit code: that of the script; 2 when it was not begun. With --perturb, when the script ends
-well: 0 no call is fragile, 1 one is, 2 nothing could be measured.
+_EPILOG = """exit code: that of the script; 2 when it was not begun.
 example: msprobe run -o run_a train.py --lr 1e-3
-         torchrun --nproc-per-node 2 -m -- msprobe run -o run_a train.py"""
+         msprobe run -o run_a train.ipynb
+         torchrun --nproc-per-node 2 -m msprobe run -o run_a --with monitor train.py"""
+_EPILOG_OF_PERTURB = """exit code: that of the script where it fails; else 0 no call is fragile, 1 one is, 2
+nothing could be measured."""
 
 
-def main(arguments: list[str]) -> int:
-    parser = _parser()
+def perturb(arguments: list[str]) -> int:
+    """msprobe perturb."""
+    return main(arguments, command="perturb")
+
+
+def main(arguments: list[str], *, command: str = "run") -> int:
+    parser = _parser(command)
     ours, is_module, words = _split(arguments)
     asked = parser.parse_args(ours)
     if not words:
@@ -41,6 +51,7 @@ def main(arguments: list[str]) -> int:
     from msprobe.experiment.plan import parse_change
     from msprobe.hooks.arming import when_torch_is_imported
     from msprobe.recorders import RunRecording
+    from msprobe.recording.launch import words_before_run
     from msprobe.recording.run_file import earlier_run, rank_of_process, remove_run
     from msprobe.recording.script import Program
     from msprobe.recording.settings import run_settings
@@ -53,7 +64,7 @@ def main(arguments: list[str]) -> int:
         asked.steps,
         asked.level,
         asked.without,
-        monitor=asked.monitor,
+        monitor=asked.monitor or "monitor" in asked.with_,
         perturb=asked.perturb or "",
     )
     program = Program(words, is_module=is_module)
@@ -70,6 +81,7 @@ def main(arguments: list[str]) -> int:
         shows_progress=not asked.quiet,
         junit="junit" in asked.format,
         beside=lambda: recorders(changes),
+        started_as=[*words_before_run(command), command, *_kept(ours)],
     )
     if changes:
         when_torch_is_imported(lambda: with_torch(changes))
@@ -106,11 +118,25 @@ def _split(arguments: list[str]) -> tuple[list[str], bool, list[str]]:
     return arguments[:place], False, arguments[place:]
 
 
+def _kept(ours: list[str]) -> list[str]:
+    """Of our own options those that a second recording has, too."""
+    kept: list[str] = []
+    rest = iter(ours)
+    for word in rest:
+        if word in ("-o", "--output", "--steps"):
+            next(rest, None)
+        elif word != "--force" and not word.startswith(("-o", "--output=", "--steps=")):
+            kept.append(word)
+    return kept
+
+
 def _end(recording: RunRecording, ending: BaseException | None, *, quiet: bool) -> None:
+    from msprobe.recording.run_file import rank_of_process
+
     recording.end(_outcome(ending), always=True)
     if quiet:
         return
-    if recording.summary:
+    if recording.summary and (rank_of_process() == 0 or not recording.recorded):
         print(f"msprobe: {recording.summary}", file=sys.stderr, flush=True)
     if recording.benchmark is not None:
         print(f"msprobe: {recording.benchmark.sentence}", file=sys.stderr, flush=True)
@@ -133,17 +159,28 @@ def _outcome(ending: BaseException | None) -> str:
     return "interrupted" if isinstance(ending, KeyboardInterrupt) else type(ending).__name__
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(command: str) -> Parser:
+    records = (
+        "Runs a training script, which need not be changed, and records it: the set-up, losses, gradients, "
+        "and the inputs and outputs of modules and functions. Models and steps are found by themselves."
+    )
+    perturbs = (
+        "Runs a training script, which need not be changed, and finds what is fragile, without a second "
+        "run: every call is made again with other rounding (calls), and what rounding in each module does to "
+        "the loss is measured (modules)."
+    )
     parser = Parser(
-        prog="msprobe run",
-        usage="msprobe run [options] SCRIPT [ARGUMENTS] | msprobe run [options] -m MODULE [ARGUMENTS]",
-        description="Runs a training script, which need not be changed, and records it: the set-up, losses, "
-        "gradients, and the inputs and outputs of modules and functions. Models and steps are found "
-        "by themselves.",
-        epilog=_EPILOG,
+        prog=f"msprobe {command}",
+        usage=f"msprobe {command} [options] SCRIPT [ARGUMENTS] | "
+        f"msprobe {command} [options] -m MODULE [ARGUMENTS]",
+        description=perturbs if command == "perturb" else records,
+        epilog=_EPILOG_OF_PERTURB if command == "perturb" else _EPILOG,
     )
     add = parser.add_argument
-    add("-c", "--config", metavar="FILE", help="config.yaml or config.json; see msprobe init")
+    add("-c", dest="config", metavar="FILE", help="config.yaml or config.json; see msprobe init")
+    # Names that they had: accelerate and torchrun take them for short forms of options of their own.
+    add("--config", metavar="FILE", help=argparse.SUPPRESS)
+    add("--monitor", action="store_true", help=argparse.SUPPRESS)
     add("-o", "--output", metavar="OUT", help="folder of the run (default: ./msprobe_run)")
     add("--steps", metavar="STEPS", help='steps to record: 0-2,10 or "all" (default: 0-2)')
     add("--level", choices=("L0", "L1", "mix"), help="modules, functions, or both (default: mix)")
@@ -163,17 +200,33 @@ def _parser() -> argparse.ArgumentParser:
         help="change a setting, as layers.2.norm1.eps=1e-5, optimizer.lr=1e-4, seed.torch=0, "
         "torch.deterministic=True; may be repeated (docs/hunt.md)",
     )
-    add("--monitor", action="store_true", help="also record the training at every step; see docs/monitor.md")
     add(
-        "--perturb",
-        nargs="?",
-        const="all",
-        choices=_PERTURB,
-        metavar="MODE",
-        help="find what is fragile, without a second run: make every call again with other rounding (calls), "
-        "and see what rounding in each module does to the loss (modules); all: both, which is the default. "
-        "bit_noise and the other modes of the free benchmark: make every call again with that change",
+        "--with",
+        dest="with_",
+        action="append",
+        choices=("monitor",),
+        default=[],
+        help="monitor: also record norms, outliers and alarms at every step, for msprobe trend",
     )
+    of_calls = "bit_noise and the other modes of the free benchmark: make every call again with that change"
+    if command == "perturb":
+        add(
+            "--mode",
+            dest="perturb",
+            choices=_PERTURB,
+            default="all",
+            metavar="MODE",
+            help=f"calls, modules or all (default: all); {of_calls}",
+        )
+    else:
+        add(
+            "--perturb",
+            nargs="?",
+            const="all",
+            choices=_PERTURB,
+            metavar="MODE",
+            help="as msprobe perturb --mode MODE, which tells more",
+        )
     add_junit(parser, "with --perturb, ")
     add("--force", action="store_true", help="replace a run that is in OUT already")
     add("--quiet", action="store_true", help="print nothing of our own but errors")

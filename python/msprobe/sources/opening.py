@@ -30,7 +30,7 @@ def open_source(path: str, step: int | None = None, rank: int | None = None) -> 
     if where.is_dir():
         return _open_folder(path, step, rank)
     if not where.is_file():
-        raise InvalidArgument(f"{path}: there is no such file or folder, or it is no regular file")
+        raise InvalidArgument(f"{path} does not exist, or is no regular file")
     return _open_file(path, where)
 
 

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
+import os
 import sys
 
 from msprobe.terminal.printable import printable
@@ -21,22 +23,45 @@ _EXAMPLES = {
     "config": "msprobe config check config.yaml",
     "doctor": "msprobe doctor --json > report.json",
     "completion": 'eval "$(msprobe completion bash)"',
-    "compare": "msprobe compare run_a run_b -o comparison",
-    "ckpt": "msprobe ckpt run_a/checkpoints run_b/checkpoints -o similarity.json",
-    "grad_compare": "msprobe grad_compare run_a run_b -o comparison",
+    "compare": "msprobe compare run_a run_b",
+    "ckpt": "msprobe ckpt run_a/checkpoints run_b/checkpoints",
+    "grad_compare": "msprobe grad_compare run_a run_b",
     "merge_result": "msprobe merge_result -i comparisons -o merged -config indexes.yaml",
     "view": "msprobe view run_a run_b",
     "export": "msprobe export dump",
-    "config_check": "msprobe config_check -c run_a run_b -o result",
-    "nan_analyze": "msprobe nan_analyze run_b -o result",
+    "config_check": "msprobe config_check run_a run_b",
+    "nan_analyze": "msprobe nan_analyze run_b",
     "run_overflow_check": "msprobe run_overflow_check -api_info run_b",
-    "check": "msprobe check run_b -o checked",
-    "reproduce": "msprobe reproduce run_b Functional.softmax.3 -o report",
+    "check": "msprobe check run_b",
+    "perturb": "msprobe perturb -o run_a train.py --lr 1e-3",
+    "reproduce": "msprobe reproduce run_b Functional.softmax.3",
     "op_generate": "msprobe op_generate -i config_op.json -o scripts",
     "run_ut": "msprobe run_ut -api_info run_b -o result",
     "multi_run_ut": "msprobe multi_run_ut -api_info run_b -n 4 -o result",
     "api_precision_compare": "msprobe api_precision_compare -npu details_npu.csv -gpu details_gpu.csv",
 }
+
+
+HELP_OF_THEIRS = "--help-mindstudio"
+
+
+class Theirs(str):
+    """The help of an option that is there for command lines of mindstudio-probe: `msprobe help mindstudio`
+    shows it, and not the help of the command.
+    """
+
+    __slots__ = ()
+
+
+class _HelpOfTheirs(argparse.Action):
+    """Prints the options of mindstudio-probe, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        for action in parser._actions:
+            if isinstance(action.help, Theirs):
+                value = f" {action.metavar}" if isinstance(action.metavar, str) else ""
+                print(f"  {', '.join(action.option_strings)}{value}\n      {action.help}")
+        parser.exit()
 
 
 class Parser(argparse.ArgumentParser):
@@ -48,10 +73,22 @@ class Parser(argparse.ArgumentParser):
         shape = argparse.RawDescriptionHelpFormatter if has_lines else argparse.HelpFormatter
         super().__init__(**{"formatter_class": shape, "allow_abbrev": False, **settings})
         self._words: list[str] = []
+        if settings.get("add_help", True):
+            self.add_argument(HELP_OF_THEIRS, action=_HelpOfTheirs, nargs=0, help=argparse.SUPPRESS)
+
+    def add_theirs(self, *names: str, help: str, **settings: Any) -> None:
+        """An option of mindstudio-probe, or another spelling of one of ours (with its `dest`)."""
+        add_theirs(self, *names, help=help, **settings)
 
     def format_help(self) -> str:
         """With an example in every one."""
+        hidden = [action for action in self._actions if isinstance(action.help, Theirs)]
+        texts = [action.help for action in hidden]
+        for action in hidden:
+            action.help = argparse.SUPPRESS
         text = super().format_help()
+        for action, said in zip(hidden, texts):
+            action.help = said
         example = _EXAMPLES.get(self.prog.rpartition(" ")[2])
         return text if example is None or "example: " in text else f"{text}example: {example}\n"
 
@@ -82,6 +119,11 @@ class Parser(argparse.ArgumentParser):
         return is_long and word.partition("=")[0] not in self._option_string_actions
 
 
+def add_theirs(group: argparse._ActionsContainer, *names: str, help: str, **settings: Any) -> None:
+    """See Theirs. A spelling of an option of ours leaves its default alone."""
+    group.add_argument(*names, help=Theirs(help), **settings)
+
+
 def add_runs(group: argparse._ActionsContainer, what: str) -> None:
     """The two runs that every comparison takes, in this order."""
     group.add_argument("reference", metavar="REFERENCE", help=f"{what}, of the run that you trust")
@@ -102,31 +144,46 @@ def add_force(group: argparse._ActionsContainer) -> None:
     group.add_argument("--force", action="store_true", help="replace results that are there already")
 
 
+def absent(path: str | os.PathLike[str]) -> str:
+    """What is said of a path that does not exist, with the name beside it that may be meant."""
+    folder, name = os.path.split(os.fspath(path))
+    names = []
+    with contextlib.suppress(OSError):
+        names = os.listdir(folder or ".")
+    close = difflib.get_close_matches(name, names, n=1)
+    said = f": did you mean {os.path.join(folder, close[0])}?" if close else ""
+    return printable(f"{os.fspath(path)} does not exist{said}")
+
+
 def add_two_runs(group: argparse._ActionsContainer, runs: str, runs_help: str, file_help: str) -> None:
     """Two dumps, in all spellings: in their places, or as mindstudio-probe has them, by option or by file.
 
     `runs`: what the help calls those in their places.
     """
-    add = group.add_argument
-    add("runs", metavar=runs, nargs="*", help=runs_help)
-    add("-gp", "--golden_path", dest="reference", metavar="REFERENCE", help="the same as REFERENCE")
-    add("-tp", "--target_path", dest="target", metavar="TARGET", help="the same as TARGET")
-    add("-i", "--input_path", dest="input", metavar="FILE", help=file_help)
+    group.add_argument("runs", metavar=runs, nargs="*", help=runs_help)
+    add_theirs(group, "-gp", "--golden_path", dest="reference", metavar="REFERENCE", help="the reference")
+    add_theirs(group, "-tp", "--target_path", dest="target", metavar="TARGET", help="the target")
+    add_theirs(group, "-i", "--input_path", dest="input", metavar="FILE", help=file_help)
 
 
-def add_output(group: argparse._ActionsContainer, what: str) -> None:
-    """The folder for `what`, which has a default as in mindstudio-probe, with and without the option."""
-    group.add_argument(
-        "-o",
-        "--output_path",
-        "--output",
-        dest="output",
-        metavar="OUT",
-        nargs="?",
-        default="./output",
-        const="./output",
-        help=f"folder for {what}, made if needed (default: ./output)",
-    )
+def add_output(group: argparse._ActionsContainer, what: str, default: str) -> None:
+    """The folder for `what`. It is None where none was named (see output_of()), and has a default as in
+    mindstudio-probe with the option alone.
+    """
+    settings: dict[str, Any] = {"dest": "output", "metavar": "OUT", "nargs": "?", "const": _THEIR_OUTPUT}
+    text = f"folder for {what}, made if needed (default: {default})"
+    group.add_argument("-o", "--output", help=text, **settings)
+    add_theirs(group, "--output_path", default=argparse.SUPPRESS, help="the same as --output", **settings)
+
+
+_THEIR_OUTPUT = "./output"
+
+
+def output_of(asked: argparse.Namespace, default: str, *, is_ours: bool = True) -> str:
+    """The folder of add_output(). is_ours: it is no command line of mindstudio-probe, which has one folder
+    for all.
+    """
+    return asked.output if asked.output is not None else default if is_ours else _THEIR_OUTPUT
 
 
 def add_threads(group: argparse._ActionsContainer) -> None:

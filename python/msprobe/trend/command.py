@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_offset, add_screen
+from msprobe.terminal.command_line import Parser, absent, add_offset, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     for path in asked.runs:  # answered here, before anything heavier is imported
         if not Path(path).exists():
-            parser.error(f"{path}: there is no such file or folder")
+            parser.error(absent(path))
     from msprobe.native import log_on_stderr
     from msprobe.trend.record import open_records
 
@@ -113,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         "runs",
         metavar="REFERENCE TARGET",
         nargs="+",
-        help="folders of msprobe run --monitor, or of a record of the monitor; one alone is shown",
+        help="folders of msprobe run --with monitor, or of a record of the monitor; one alone is shown",
     )
     add("--rank", type=_rank, help='of a record with "scope": "rank": the rank (default: all)')
     add_offset(parser)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from msprobe.terminal.command_line import Parser
+from msprobe.terminal.command_line import Parser, absent
 from msprobe.viewer.serving import add_serving, serve
 
 
@@ -55,7 +55,7 @@ def _view(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> int:
     path = Path(asked.path)
     for one in (asked.path, asked.target):
         if one is not None and not Path(one).exists():
-            parser.error(f"{one}: there is no such file or folder")
+            parser.error(absent(one))
     if asked.target is not None or is_dump(path):
         dumps = [Path(one) for one in (asked.path, asked.target) if one is not None]
         if asked.export is None:

@@ -41,7 +41,7 @@ def test_exit_codes(files: tuple[Path, Path], tmp_path: Path) -> None:
     assert run("ckpt", left, right, "-o", tmp_path / "5.json", *both).returncode == 1
     missing = run("ckpt", left, tmp_path / "none", "-o", tmp_path / "6.json")
     assert (missing.returncode, missing.stdout) == (2, "")
-    assert "there is no such file or folder" in missing.stderr
+    assert "does not exist" in missing.stderr
     for wrong in ("l2", "l2=-1", "l2=nan", "speed=1"):
         assert run("ckpt", left, right, "--fail-above", wrong).returncode == 2
 

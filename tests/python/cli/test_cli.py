@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 from msprobe import InternalError, __version__, cli, native
+from msprobe.commands.table import GROUPS, MINDSTUDIO
 from msprobe.grad_probe import comparator
 
 DATA = Path(__file__).parents[2] / "data" / "grad_probe"
 A, B = str(DATA / "l1_a"), str(DATA / "l1_b")
+SAMPLE = str(DATA.parent / "trace" / "sample")
 INTERRUPTED = (130, "", "msprobe grad_compare: interrupted\n")
 
 
@@ -51,33 +53,46 @@ def rejected(msprobe):
 
 
 class TestCommandLine:
-    def test_without_a_folder_results_go_to_output(self, msprobe, tmp_path, monkeypatch):
+    def test_each_command_has_a_folder_of_its_own(self, msprobe, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         assert msprobe("grad_compare", A, A, "--no-pictures", "--quiet") == (0, "", "")
-        assert (tmp_path / "output/verdict.json").exists()
+        assert (tmp_path / "grad_comparison/verdict.json").exists()
+        assert msprobe("graph", SAMPLE, "--quiet")[0] == 0
+        assert msprobe("compare", SAMPLE, SAMPLE, "--quiet")[0] == 0
+        assert {path.name for path in tmp_path.iterdir()} == {"grad_comparison", "graph", "comparison"}
+        assert msprobe("compare", "-tp", SAMPLE, "-gp", SAMPLE, "--quiet")[0] == 0
+        assert (tmp_path / "output").exists()  # as mindstudio-probe has it
 
     def test_help(self, msprobe):
         for flag in ("-h", "--help", "help"):
             code, out, error = msprobe(flag)
             assert (code, error) == (0, "")
             assert "usage: msprobe" in out
-            assert all(command in out for command in cli.COMMANDS)
+            for title, group in GROUPS.items():
+                block = out.partition(f"{title}:\n")[2].partition("\n\n")[0].splitlines()
+                assert [line.split()[0] for line in block] == [*group]
+            assert not [name for name in MINDSTUDIO if f"  {name} " in out]
+            assert "msprobe help mindstudio" in out
+
+    def test_help_of_what_is_of_mindstudio_probe(self, msprobe):
+        code, out, error = msprobe("help", "mindstudio")
+        assert (code, error) == (0, "")
+        assert all(f"  {name} " in out for name in MINDSTUDIO)
+        for option in ("-gp, --golden_path", "--consistent_check", "-progress_log"):
+            assert option in out
+            assert option not in msprobe("compare", "--help")[1]
 
     def test_version(self, msprobe):
         assert msprobe("--version") == (0, f"msprobe {__version__}\n", "")
 
-    def test_no_command(self, rejected):
-        assert (
-            rejected() == f"msprobe: error: expected a command: {', '.join(cli.COMMANDS)}; see msprobe --help"
-        )
+    def test_no_command_is_help(self, msprobe):
+        assert msprobe() == msprobe("--help")
 
     def test_an_unknown_command(self, rejected):
         assert rejected("grad_comare", "x") == (
             'msprobe: error: unknown command "grad_comare": did you mean "grad_compare"?'
         )
-        assert rejected("xyz") == (
-            f'msprobe: error: unknown command "xyz": expected {", ".join(cli.COMMANDS)}; see msprobe --help'
-        )
+        assert rejected("xyz") == ('msprobe: error: unknown command "xyz": msprobe --help has all of them')
         assert rejected("--halp") == 'msprobe: error: unknown option "--halp": did you mean "--help"?'
 
     def test_control_characters_do_not_reach_the_terminal(self, rejected):

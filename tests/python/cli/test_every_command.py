@@ -59,7 +59,7 @@ OF_RUNS = {
     "graph": Row("{a} {b} -o {out}"),
     "graph_visualize": Row("{b} -o {out}"),
     "grad_compare": Row("{a} {b} -o {out} --no-pictures"),
-    "config_check": Row("-c {a} {b} -o {out}"),
+    "config_check": Row("{a} {b} -o {out}"),
     "show": Row("{a} Functional.linear.0.forward", refuses=False),
     "diff": Row("{a} {b}", refuses=False),
     "trend": Row("{a} {b} --export {out}"),
@@ -78,6 +78,7 @@ OF_RUNS = {
 # What these take is no part of a run: {file} is a file that there is.
 OF_OTHER_THINGS = {
     "run": "a script",
+    "perturb": "a script",
     "repeat": "a script",
     "hunt": "two commands",
     "resume": "a command",

@@ -94,7 +94,6 @@ def test_options_have_one_meaning(command):
 def test_a_file_that_is_not_there(call, command, tmp_path):
     words = {
         "config": ("check",),
-        "config_check": ("-c",),
     }.get(command, ())
     names = ("absent.json",) if command in ("config", "check") else ("absent.zip", "absent.zip")
     code, text, error = call(command, *words, *(str(tmp_path / name) for name in names))
@@ -116,7 +115,7 @@ ANSWERS = {
         str(DATA / "grad_probe" / "l1_b"),
         "--no-pictures",
     ),
-    "config_check": ("-c", str(DATA / "config_check/dyn_a.zip"), str(DATA / "config_check/dyn_b.zip")),
+    "config_check": (str(DATA / "config_check/dyn_a.zip"), str(DATA / "config_check/dyn_b.zip")),
     "ckpt": ("a.safetensors", "a.safetensors"),
     "rl_compare": ("--weights", "a.safetensors", "a.safetensors"),
     "check": (SAMPLE, "--device", "cpu"),

@@ -221,12 +221,12 @@ def test_dumps_without_anything_in_common_do_not_agree(runs: Path) -> None:
         (["a", "b", "c"], "expected REFERENCE TARGET"),
         (["-gp", "a"], "expected REFERENCE TARGET"),
         (["a", "b", "-i", "c"], "expected REFERENCE TARGET"),
-        (["/no", "/no2"], "/no: there is no such file or folder"),
-        (["-i", "/no"], "/no: there is no such file or folder"),
-        ([".", ".", "-dm", "/no"], "/no: there is no such file or folder"),
-        ([".", ".", "--noise", ".", "/no"], "/no: there is no such file or folder"),
+        (["/no", "/no2"], "/no does not exist"),
+        (["-i", "/no"], "/no does not exist"),
+        ([".", ".", "-dm", "/no"], "/no does not exist"),
+        ([".", ".", "--noise", ".", "/no"], "/no does not exist"),
         ([".", ".", "-cm", "-am"], "expected one of -cm and -am"),
-        ([".", ".", "-am", "/no"], "/no: there is no such file or folder"),
+        ([".", ".", "-am", "/no"], "/no does not exist"),
         ([".", ".", "--consistent_check"], "--consistent_check: dumps of training and of inference"),
         ([".", ".", "--backend", "fsdp"], "--backend: dumps of training and of inference"),
         ([".", ".", "-f", "-dm", "."], "expected one of -f and -dm"),
@@ -389,7 +389,7 @@ def test_what_a_call_is_known_to_amplify_is_no_culprit(
     words = ("compare", runs / "golden", runs / "target", "-o", runs / "out", "--quiet", "--force")
 
     def known(name: str, amplification: object) -> Path:
-        folder = runs / name / "perturb"  # as msprobe run --perturb leaves it in the folder of a run
+        folder = runs / name / "perturb"  # as msprobe perturb leaves it in the folder of a run
         folder.mkdir(parents=True)
         content = {"format": 1, "tool": "perturb", "amplification": amplification, "expected_loss": []}
         (folder / "verdict.json").write_text(json.dumps(content))

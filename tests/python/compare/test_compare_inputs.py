@@ -133,7 +133,7 @@ def test_nothing_in_common(tmp_path: Path) -> None:
     [
         ("a/step0/rank0/dump.json", "b", "dump.json is a dump.json or debug.json, .*b is a dump_path"),
         ("a/step0/rank0", "b/step0", "same kind: .* is the folder of a rank.* is the folder of a step"),
-        ("a", "nothing", "nothing: there is no such file or folder"),
+        ("a", "nothing", "nothing does not exist"),
         ("a", "empty", r"empty: expected dump.json or debug.json, or folders rank\{N\} or step\{N\} in it"),
         ("a/note.txt", "a", "note.txt: expected a file called dump.json or debug.json"),
         ("a/step0/rank0/dump.json", "b/step0/rank0/debug.json", "expected two files of the same name"),

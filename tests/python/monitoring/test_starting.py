@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The monitor as a job: msprobe run --monitor, MSPROBE_CONFIG, PrecisionDebugger."""
+"""The monitor as a job: msprobe run --with monitor, MSPROBE_CONFIG, PrecisionDebugger."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Work under a perturbation, in this process, and small trainings of `msprobe run --perturb`."""
+"""Work under a perturbation, in this process, and small trainings of `msprobe perturb`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""msprobe run --perturb: exit codes, files, what the script sees."""
+"""msprobe perturb: exit codes, files, what the script sees."""
 
 from __future__ import annotations
 

@@ -120,17 +120,3 @@ def test_an_earlier_run_is_known_by_its_file(file, tmp_path):
     path.write_text('{"asked": {"parts": ["monitor"]}}')
     assert earlier_run(monitor) is None  # it goes on
     assert earlier_run(settings) == path
-
-
-def test_torchrun_takes_every_option_as_the_pages_write_it():
-    """Without `--` it takes --monitor for the beginning of one of its own."""
-    from msprobe.run.command import _parser
-    from torch.distributed.run import get_args_parser
-
-    options = [name for action in _parser()._actions for name in action.option_strings]
-    assert "--monitor" in options
-    for option in options:
-        words = ["msprobe", "run", option, "train.py"]
-        read = get_args_parser().parse_args(["--nproc-per-node", "2", "-m", "--", *words])
-        assert read.module
-        assert [read.training_script, *read.training_script_args] == words

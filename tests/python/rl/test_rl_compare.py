@@ -272,7 +272,7 @@ def test_a_strange_earlier_verdict_removes_nothing_else(save: Save, tmp_path: Pa
         (["{a}", "--log-probs", "x=y"], "there is no key y, expected one of x"),
         (["{a}"], "expected the log probabilities of rollout and training, or a second record"),
         (["{a}", "{a}", "--tolerance", "-1"], "expected a number of 0 or more, found '-1'"),
-        (["--weights", "absent", "absent"], "absent: there is no such file or folder"),
+        (["--weights", "absent", "absent"], "absent does not exist"),
         (["{a}", "{a}", "--mapping", "vllm"], "--mapping is for --weights"),
     ],
 )

@@ -214,7 +214,7 @@ def test_a_path_that_is_not_there(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main([str(tmp_path / "none")])
     assert ended.value.code == 2
-    assert "there is no such file or folder" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_record(tmp_path):

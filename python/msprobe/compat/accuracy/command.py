@@ -11,7 +11,7 @@ import os
 import sys
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_place, add_screen
+from msprobe.terminal.command_line import Parser, absent, add_place, add_screen
 from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -115,10 +115,10 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     if len(set(asked.devices)) != len(asked.devices):
         parser.error("-d: expected each device once")
     if asked.api_info and not os.path.exists(asked.api_info):
-        parser.error(printable(f"{asked.api_info}: there is no such file or folder"))
+        parser.error(absent(asked.api_info))
     for path in (asked.config, asked.csv_path):
         if path and not os.path.isfile(path):
-            parser.error(printable(f"{path}: there is no such file"))
+            parser.error(absent(path))
 
 
 def _require_dump(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
@@ -224,7 +224,7 @@ def compare_main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     for path in (asked.npu, asked.gpu):
         if not os.path.isfile(path):
-            parser.error(printable(f"{path}: there is no such file"))
+            parser.error(absent(path))
     from msprobe.compat.accuracy.precision_compare import api_precision_compare
     from msprobe.native import log_on_stderr
 

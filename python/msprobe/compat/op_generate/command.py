@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-from msprobe.terminal.command_line import Parser, add_screen, say_files
+from msprobe.terminal.command_line import Parser, absent, add_screen, say_files
 from msprobe.terminal.printable import printable
 
 
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     add_screen(parser, "print the path of the script as JSON")
     asked = parser.parse_args(arguments)
     if not os.path.isfile(asked.config):
-        parser.error(printable(f"{asked.config}: there is no such file"))
+        parser.error(absent(asked.config))
     from msprobe.compat.op_generate.generate import generate
     from msprobe.native import log_on_stderr
 

@@ -226,7 +226,7 @@ def _converter(parser: argparse.ArgumentParser) -> None:
 
 def _there(path: str) -> str:
     if not os.path.exists(path):
-        raise InvalidArgument(f"{path}: there is no such file or folder")
+        raise InvalidArgument(f"{path} does not exist")
     if os.path.isdir(path) and not os.listdir(path):
         raise InvalidArgument(f"{path}: the folder is empty")
     return path

@@ -249,7 +249,7 @@ def test_without_the_converter_the_file_that_is_missing_is_named(
         (["cn", "-m", "a.npy", "-g", "b.npy", "-al", "-1"], "expected a number above 0, found '-1'"),
         (["pt", "-n", "."], ".: expected a .npy file"),
         (["what"], "expected one that begins with cad/vc/dc/pk/cn/pt, found 'what'"),
-        (["pk", "-f", "absent", "-n", "x"], "absent: there is no such file or folder"),
+        (["pk", "-f", "absent", "-n", "x"], "absent does not exist"),
     ],
 )
 def test_wrong_words(
