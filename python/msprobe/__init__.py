@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Finds where two training runs part numerically.
+"""Finds where two training runs diverge numerically.
 
 Everything is imported on first use: ``import msprobe`` loads neither torch nor the native library.
 """
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
         graph,
         nan_analyze,
         rl_compare,
+        run,
+        show,
         trend,
+        view,
     )
     from msprobe.capturing import capture
     from msprobe.config_check.checker import ConfigChecker
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
         InternalError,
         InvalidArgument,
         IoError,
+        MalformedConfig,
         NothingToCompare,
         UnsupportedError,
         __version__,
@@ -54,6 +58,7 @@ __all__ = [
     "InternalError",
     "InvalidArgument",
     "IoError",
+    "MalformedConfig",
     "NothingToCompare",
     "PrecisionDebugger",
     "Result",
@@ -72,8 +77,11 @@ __all__ = [
     "nan_analyze",
     "restore_dropout",
     "rl_compare",
+    "run",
     "seed_all",
+    "show",
     "trend",
+    "view",
 ]
 
 _HOME = {
@@ -82,57 +90,68 @@ _HOME = {
     "PrecisionDebugger": "msprobe.debugger",
     "Result": "msprobe.result",
     "capture": "msprobe.capturing",
-    **dict.fromkeys(("ckpt", "grad_compare", "nan_analyze", "rl_compare"), "msprobe.api"),
+    **dict.fromkeys(("ckpt", "grad_compare", "nan_analyze", "rl_compare", "view"), "msprobe.api"),
     "monitor": "msprobe.training_monitor",
     "restore_dropout": "msprobe.seed",
     "seed_all": "msprobe.seed",
 }
 
+# Functions of msprobe.api whose packages have the same names.
+_ALSO_PACKAGES = ("check", "compare", "config_check", "diagnose", "diff", "graph", "run", "show", "trend")
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module 'msprobe' has no attribute {name!r}")
-    if name in _CALLABLE:
-        return import_module(f"msprobe.{name}")  # which binds it
-    value = getattr(import_module(_HOME.get(name, "msprobe.native")), name)
-    globals()[name] = value  # the next look-up does not come here
-    return value
+
+if not TYPE_CHECKING:  # else every name would be one
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module 'msprobe' has no attribute {name!r}{_meant(name)}")
+        if name in _ALSO_PACKAGES:
+            value = _function(name)
+        else:
+            value = getattr(import_module(_HOME.get(name, "msprobe.native")), name)
+        globals()[name] = value  # the next look-up does not come here
+        return value
+
+
+def _meant(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, __all__, n=1)
+    return f": did you mean {close[0]!r}?" if close and not name.startswith("_") else ""
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-# Functions whose packages have the same names.
-_CALLABLE = ("check", "compare", "config_check", "diagnose", "diff", "graph", "trend")
+def _function(name: str) -> Callable[..., object]:
+    """That of msprobe.api, which has the modules of the package of its name as attributes."""
+    package = import_module(f"msprobe.{name}")
+    function: Callable[..., object] = getattr(import_module("msprobe.api"), name)
+    for module in [one for one in vars(package).values() if isinstance(one, ModuleType)]:
+        setattr(function, module.__name__.rpartition(".")[2], module)
+    return function
 
 
-class _Callable(ModuleType):
-    """A package that is called as the function of its name in msprobe.api."""
+class _WithFunction(ModuleType):
+    """A package that has the name of a function: its modules become attributes of that one, too."""
 
-    def __call__(self, *args: object, **kwargs: object) -> object:
-        return self._function(*args, **kwargs)
-
-    @property
-    def __signature__(self) -> object:
-        import inspect
-
-        return inspect.signature(self._function)
-
-    @property
-    def _function(self) -> Callable[..., object]:
-        function: Callable[..., object] = getattr(
-            import_module("msprobe.api"), self.__name__.partition(".")[2]
-        )
-        return function
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        function = vars(sys.modules["msprobe"]).get(self.__name__.partition(".")[2])
+        if function is not None and isinstance(value, ModuleType):
+            setattr(function, name, value)
 
 
 class _Package(ModuleType):
-    """This package. Python binds a package inside of it here, whoever imports that one first."""
+    """This package. Python binds a package inside of it here, whoever imports that one first: the function
+    of its name is what a user finds instead.
+    """
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in _CALLABLE and isinstance(value, ModuleType):
-            value.__class__ = _Callable
+        if name in _ALSO_PACKAGES and isinstance(value, ModuleType):
+            value.__class__ = _WithFunction
+            return
         super().__setattr__(name, value)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Union
 from msprobe.files.new_results import check_new_file, new_results
 from msprobe.files.noise_answer import with_repeated_runs
 from msprobe.overflow.analysis import NanResult, nan_analyze
-from msprobe.result import Result
+from msprobe.result import Result, with_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NanResult",
+    "RunResult",
+    "Shown",
     "TrendResult",
     "check",
     "ckpt",
@@ -52,8 +54,128 @@ __all__ = [
     "graph",
     "nan_analyze",
     "rl_compare",
+    "run",
+    "show",
     "trend",
+    "view",
 ]
+
+
+@dataclass(frozen=True, repr=False)
+class RunResult(Result):
+    """A training that was run and recorded."""
+
+    folder: Path
+    exit_code: int
+    """Of the program."""
+    recorded: dict[str, str]
+    """Part: file or folder below `folder`."""
+    steps: int
+
+    @property
+    def sentence(self) -> str:
+        ended = "" if self.exit_code == 0 else f", which ended with {self.exit_code}"
+        return f"{self.steps} steps{ended}; recorded: {', '.join(self.recorded) or 'nothing'}: {self.folder}"
+
+    def table(self) -> Sequence[dict[str, Cell]]:
+        return [{"part": part, "path": path} for part, path in self.recorded.items()]
+
+
+def run(
+    program: StrPath | Sequence[str],
+    output: StrPath = "./msprobe_run",
+    *,
+    config: StrPath | None = None,
+    steps: str | None = None,
+    level: Literal["L0", "L1", "mix"] | None = None,
+    without: Collection[str] = (),
+    monitor: bool = False,
+    force: bool = False,
+) -> RunResult:
+    """Runs a training in a process of its own, and records it, as `msprobe run` does (docs/first_hour.md).
+    What it prints is printed here. msprobe.capture() records a part of this program.
+
+    program: a script or notebook; or the words behind `python`: ["train.py", "--lr", "1e-3"], ["-m", "pkg"].
+    output: folder of the run. steps: "0-2,10" or "all"; None: the first three. without: "config", "losses",
+    "gradients", "dump". monitor: record the monitor, too. force: replace a run that is in the folder already.
+
+    Raises InvalidArgument for wrong arguments; how the program ends is `exit_code` of the result.
+    """
+    from msprobe.run.child import run_program
+
+    words = [os.fspath(program)] if isinstance(program, (str, os.PathLike)) else list(program)
+    options = [("-c", config), ("--steps", steps), ("--level", level)]
+    flags = [
+        *(word for name, value in options if value is not None for word in (name, os.fspath(value))),
+        *(word for part in without for word in ("--without", part)),
+        *(["--with", "monitor"] if monitor else []),
+        *(["--force"] if force else []),
+    ]
+    code, recorded, count = run_program(Path(output), flags, words)
+    return RunResult(Path(output), code, recorded, count)
+
+
+@dataclass(frozen=True, repr=False)
+class Shown(Result):
+    """What is in a file; print() shows the lines."""
+
+    title: str
+    rows: list[dict[str, Cell]]
+
+    @property
+    def sentence(self) -> str:
+        return self.title
+
+    def table(self) -> Sequence[dict[str, Cell]]:
+        return self.rows
+
+    def __str__(self) -> str:
+        lines = (" ".join(str(cell) for cell in row.values() if cell is not None) for row in self.rows)
+        return "\n".join((self.title, *(f"  {line}".rstrip() for line in lines)))
+
+
+def show(
+    file: StrPath, name: str | None = None, *, step: int | None = None, rank: int | None = None
+) -> Shown:
+    """What is in a file, or in an entry of it? `print(msprobe.show("run_a"))` (docs/show.md)
+
+    file: a file or folder of any kind that msprobe knows. name: an entry of it; with * or ? all that match.
+    step, rank: of folders with several dumps. Raises InvalidArgument, FormatError and IoError.
+    """
+    from msprobe.show.command import shown
+
+    return Shown(*shown(os.fspath(file), name, step, rank))
+
+
+def view(
+    reference: StrPath,
+    target: StrPath | None = None,
+    output: StrPath | None = None,
+    *,
+    step: int | None = None,
+    rank: int | None = None,
+    force: bool = False,
+) -> Path | None:
+    """Opens the viewer in the browser, until it is interrupted; with `output` it writes one page that needs
+    nothing but a browser, and returns its path (docs/viewer.md).
+
+    reference: a run, a graph (*.vis.db), a dump or a record of the monitor; target: another one. step, rank:
+    of the page. Raises InvalidArgument, FormatError and IoError.
+    """
+    from msprobe.native import InvalidArgument
+    from msprobe.viewer.command import main
+
+    words = [os.fspath(path) for path in (reference, target) if path is not None]
+    for path in words:
+        if not os.path.exists(path):
+            raise InvalidArgument(f"{path} does not exist")
+    if output is not None:
+        words += ["--export", os.fspath(output), *(["--force"] if force else [])]
+        words += [word for name, value in (("--step", step), ("--rank", rank)) if value is not None
+                  for word in (name, str(value))]  # fmt: skip
+    with contextlib.redirect_stdout(None) if output is not None else contextlib.nullcontext():
+        main(words)
+    return None if output is None else Path(output)
 
 
 def diagnose(
@@ -79,7 +201,7 @@ def diagnose(
     """
     from msprobe.diagnose.command import diagnose_runs
 
-    return diagnose_runs(
+    answer = diagnose_runs(
         Path(reference),
         Path(target),
         Path(output),
@@ -89,6 +211,7 @@ def diagnose(
         force=force,
         shows_progress=False,
     )
+    return with_page(answer, Path(output) / "index.html")
 
 
 def compare(
@@ -140,6 +263,7 @@ def compare(
         assert result is not None  # there is one process only
         if output is not None:
             write_outputs(result, result.culprits)
+            with_page(result, folder / "report.html")
     return result
 
 
@@ -182,7 +306,7 @@ def ckpt(
 ) -> CheckpointResult:
     """Do two checkpoints differ, and where? Of any layout; nothing in them is run (docs/checkpoint.md).
 
-    output: the JSON file to write, beside it a page; None: nothing is written.
+    output: folder for similarity.json and a page, or the name of the JSON file; None: nothing is written.
     mapping: names of one in those of the other: "llama", "gpt2", ... or a file. rules: how shards become
     parameters. optimizer: also its states. hash: also a hash of the content of each parameter.
 
@@ -190,14 +314,16 @@ def ckpt(
     """
     from msprobe.checkpoint.comparison import CheckpointOptions, compare_checkpoints
     from msprobe.checkpoint.limits import beyond
-    from msprobe.checkpoint.outputs import write_outputs
+    from msprobe.checkpoint.outputs import result_file, write_outputs
 
     if output is not None:
-        check_new_file(Path(output), force=force)
+        file = result_file(output)
+        check_new_file(file, force=force)
     options = CheckpointOptions(mapping=mapping, rules=rules, optimizer=optimizer, hash=hash, threads=threads)
     result = compare_checkpoints(reference, target, options)
     if output is not None:
-        write_outputs(Path(output), result, beyond(result, []), junit=False, report=True)
+        files = write_outputs(file, result, beyond(result, []), junit=False, report=True)
+        with_page(result, files[0])
     return result
 
 
@@ -220,7 +346,7 @@ def grad_compare(
     from msprobe.grad_probe.comparator import RESULTS, compare_records
 
     with _folder(output, RESULTS, force=force) as folder:
-        return compare_records(
+        result = compare_records(
             reference,
             target,
             folder,
@@ -228,6 +354,7 @@ def grad_compare(
             threads=threads,
             show_progress=False,
         )
+        return result if output is None else with_page(result, result.report_path)
 
 
 def config_check(
@@ -252,6 +379,7 @@ def config_check(
         result = compare_packs(reference_pack, target_pack)
         if output is not None:
             write_outputs(Path(output), result, reference_pack, target_pack)
+            with_page(result, Path(output) / "report.html")
     return result
 
 
@@ -282,7 +410,7 @@ def check(
     with contextlib.ExitStack() as stack:
         if output is not None:
             stack.enter_context(new_results(Path(output), RESULTS, force=force, log=LOG))
-        return check_calls(
+        result = check_calls(
             Path(dump),
             None if output is None else Path(output),
             calls=calls,
@@ -293,6 +421,7 @@ def check(
             inputs_of=None if inputs_of is None else Path(inputs_of),
             operators=operators,
         )
+        return result if output is None else with_page(result, Path(output) / "report.html")
 
 
 def rl_compare(
@@ -348,7 +477,8 @@ def rl_compare(
         sent, received = (os.fspath(path) for path in weights)
         of_weights = functools.partial(compare_weights, sent, received, mapping, threads=threads)
     if output is not None:
-        return compare_into(Path(output), ours, theirs, options, of_weights, force=force)[0]
+        result = compare_into(Path(output), ours, theirs, options, of_weights, force=force)[0]
+        return with_page(result, Path(output) / "report.html")
     return compare_records(ours, theirs, None, options, None if of_weights is None else of_weights())
 
 

@@ -15,6 +15,7 @@ from msprobe.native import InvalidArgument, import_torch, log
 from msprobe.recorders import RunRecording
 from msprobe.recording.run_file import earlier_run, rank_of_process, remove_run
 from msprobe.recording.settings import run_settings
+from msprobe.recording.telling import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,6 +54,11 @@ class capture(ContextDecorator):  # noqa: N801
         self._force = force
         self._settings = run_settings(config, output, steps, level, without)
         self._recording: RunRecording | None = None
+        self._ended = ""
+
+    def __repr__(self) -> str:
+        said = self._ended or f"{'records' if self._recording else 'will record'} {self._settings.words}"
+        return f"<msprobe.capture: {said}>"
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:  # type: ignore[override]
         # The block of ContextDecorator would end when the object is made, before its first line runs.
@@ -93,14 +99,18 @@ class capture(ContextDecorator):  # noqa: N801
             remove_run(self._settings.output)
         self._recording = RunRecording(self._settings, list(sys.argv), self._models)
         self._recording.begin()
+        tell(f"capture: records {self._settings.words}")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         recording, self._recording = self._recording, None
         assert recording is not None
         recording.end("ended" if kind is None else kind.__name__, always=True)
+        self._ended = recording.summary
         if kind is None and not recording.recorded:
             log.warning("capture: %s", recording.summary)
+        elif recording.summary:
+            tell(f"capture: {recording.summary}")
         recording.release()
 
 

@@ -7,6 +7,7 @@ once.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib import import_module
 
@@ -121,11 +122,17 @@ def _call(command: str, arguments: list[str]) -> int:
         code: int = getattr(import_module(module), function)(arguments)
     except Exception as error:
         if _is_ours(error):
-            return _complain(f"msprobe {command}: error: {error}")
+            return _complain(f"msprobe {command}: error: {_as_options(str(error))}")
         if isinstance(error, (BrokenPipeError, CommandLineError)) or _is_ctrl_c(error):
             raise
         return _internal_fault(command)
     return code
+
+
+def _as_options(message: str) -> str:
+    """Errors speak Python; here its arguments are options."""
+    message = re.sub(r"\b(step|rank)=(\d+)", r"--\1 \2", message.replace("force=True", "--force"))
+    return re.sub(r"^(steps|level|without|perturb): ", r"--\1: ", message)
 
 
 def _is_ctrl_c(error: Exception) -> bool:

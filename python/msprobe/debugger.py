@@ -11,7 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from msprobe.config import Config, load_config, read_file
+from msprobe.files.ranges import numbers
 from msprobe.native import Error, InvalidArgument, UnsupportedError, log
+from msprobe.recording.telling import tell
 from msprobe.training.process_end import call_at_exit
 
 if TYPE_CHECKING:
@@ -167,6 +169,14 @@ class PrecisionDebugger:
         model: object = None,
         step: list[int | str] | None = None,
     ) -> PrecisionDebugger:
+        given = (config_path, task, dump_path, level, model, step)
+        if cls._instance is not None and any(one is not None for one in given):
+            log.warning(
+                "PrecisionDebugger: there is one in this process already, which is returned; its "
+                "configuration stays (task %s, dump_path %s) until the process ends",
+                cls._instance._config.task,
+                cls._instance._config.dump_path,
+            )
         if cls._instance is None:
             config = load_config(config_path, task=task, dump_path=dump_path, level=level, step=step)
             config = replace(config, dump_path=os.path.abspath(config.dump_path))  # os.chdir may come
@@ -179,8 +189,11 @@ class PrecisionDebugger:
             self._model = of_model(config, model) if of_model else None
             self._calls = of_calls(config, model) if of_calls else None
             self._switch = _Switch(config_path)
-            call_at_exit(self._task.close)
+            call_at_exit(self._close)
             PrecisionDebugger._instance = self
+            steps = numbers("step", config.steps) if config.steps else "all steps"
+            what = f"task {config.task}" if of_model else f"task {config.task}, level {config.level}, {steps}"
+            tell(f"PrecisionDebugger: {what}: {config.dump_path}")
         return PrecisionDebugger._instance  # type: ignore[return-value]
 
     @classmethod
@@ -284,6 +297,13 @@ class PrecisionDebugger:
         if task := cls._get("restore_custom_api")._calls:
             task.restore_custom_api(module, api)
 
+    def _close(self) -> None:
+        """At the end of the process."""
+        self._task.close()
+        there = os.path.isdir(self._config.dump_path) and os.listdir(self._config.dump_path)
+        said = "ended; its files are in" if there else "ended, and recorded nothing: nothing is in"
+        tell(f"PrecisionDebugger: {said} {self._config.dump_path}")
+
     @property
     def _task(self) -> WatchesModel | WatchesCalls:
         task = self._calls or self._model
@@ -304,7 +324,7 @@ class PrecisionDebugger:
         """For tests: closes the debugger of this process, so that another can be made."""
         if PrecisionDebugger._instance is not None:
             task = PrecisionDebugger._instance._task
-            atexit.unregister(task.close)
+            atexit.unregister(PrecisionDebugger._instance._close)
             task.close()
             task.release()
             PrecisionDebugger._instance = None

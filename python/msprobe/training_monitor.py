@@ -24,6 +24,7 @@ from msprobe.monitoring.monitor import Monitor
 from msprobe.monitoring.sinks import CallbackSink
 from msprobe.monitoring.steps import OptimizerSteps
 from msprobe.native import InvalidArgument, import_torch, log
+from msprobe.recording.telling import tell
 from msprobe.training.optimizer import optimizers_of, steps_behind
 from msprobe.training.process_end import call_at_exit
 
@@ -75,7 +76,7 @@ def monitor(
             )
     loaded = monitor_config(config, output, settings)
     assert isinstance(loaded.section, MonitorConfig)
-    return Monitoring(loaded, models, optimizers, callback, rule, members=_members_of(group))
+    return Monitoring(loaded, models, optimizers, callback, rule, members=_members_of(group), tells=True)
 
 
 class Monitoring:
@@ -91,11 +92,14 @@ class Monitoring:
         *,
         members: Sequence[int] | None = None,
         dumps_after: int | None = -1,
+        tells: bool = False,
     ) -> None:
         """optimizers: empty: those that have parameters of the models. members: the processes whose values
         are put together; None: all. dumps_after: the steps of this process up to this one have a dump
-        already; None: all of them.
+        already; None: all of them. tells: where it writes, at the start and the end.
         """
+        self._tells = tells
+        self._closed = False
         assert isinstance(config.section, MonitorConfig)
         settings = config.section
         folder = Path(config.dump_path).absolute()
@@ -118,7 +122,13 @@ class Monitoring:
         self._monitor.begin(models, start)
         self._steps = OptimizerSteps(self._monitor, optimizers, models)
         self._steps.install()
+        if tells:
+            tell(f"monitor: records {', '.join(settings.quantities)} of every step: {self.output}")
         call_at_exit(self.close)
+
+    def __repr__(self) -> str:
+        state = "ended" if self._closed else "runs"
+        return f"<msprobe.monitor: step {self.step}, {state}: {self.output}>"
 
     @property
     def output(self) -> Path:
@@ -135,6 +145,9 @@ class Monitoring:
 
     def close(self) -> None:
         """Ends the record: no hook is left, and everything is on disk."""
+        if not self._closed and self._tells:
+            tell(f"monitor: {self.step} steps: {self.output}")
+        self._closed = True
         self._steps.remove()
         self._monitor.close()
         if self._dumps is not None:

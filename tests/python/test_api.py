@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 import subprocess
 import sys
 import types
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import msprobe
 import pytest
+from msprobe import cli
 from msprobe.result import Result
 
 DATA = Path(__file__).parents[1] / "data"
@@ -29,7 +31,10 @@ FUNCTIONS = (
     "graph",
     "nan_analyze",
     "rl_compare",
+    "run",
+    "show",
     "trend",
+    "view",
 )
 
 
@@ -56,7 +61,8 @@ def test_every_function_is_public():
 def test_a_package_of_the_same_name_is_called_and_has_its_modules(name):
     function = getattr(msprobe, name)
     parameters = list(inspect.signature(function).parameters)
-    wanted = {"check": "dump", "nan_analyze": "dump", "graph": "runs"}.get(name, "reference")
+    others = {"check": "dump", "nan_analyze": "dump", "graph": "runs", "run": "program", "show": "file"}
+    wanted = others.get(name, "reference")
     assert parameters[0] == wanted
     if wanted == "reference":
         assert parameters[1] in ("target", "targets")
@@ -83,7 +89,63 @@ def test_results_show_themselves(results):
         assert all(row.keys() == rows[0].keys() for row in rows)
     assert len(results["grad_compare"].table()) == len(results["grad_compare"].verdict.findings) > 0
     assert len(results["config_check"].table()) > 0
-    assert "<td>" in results["config_check"]._repr_html_()
+    assert "<td " in results["config_check"]._repr_html_()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_help_is_that_of_the_function(name):
+    text = pydoc.render_doc(getattr(msprobe, name), renderer=pydoc.plaintext)
+    assert text.startswith(f"Python Library Documentation: function {name} in module msprobe.")
+    assert "PACKAGE CONTENTS" not in text
+
+
+def test_a_mistyped_name_gets_a_suggestion():
+    with pytest.raises(AttributeError, match=r"did you mean 'diagnose'\?"):
+        _ = msprobe.diagnos
+
+
+def test_errors_speak_python(tmp_path, capsys):
+    """And the command line says the same in its own words."""
+    msprobe.compare(SAMPLE, SAMPLE, tmp_path / "out")
+    with pytest.raises(msprobe.InvalidArgument, match=r"replace what is there with force=True$"):
+        msprobe.compare(SAMPLE, SAMPLE, tmp_path / "out")
+    assert cli.main(["compare", str(SAMPLE), str(SAMPLE), "-o", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.endswith("replace what is there with --force\n")
+
+
+def test_a_result_in_a_notebook_leads_to_its_page(results, tmp_path, monkeypatch):
+    answer = results["diagnose"]
+    assert answer.page.name == "index.html"
+    assert answer.page.exists()
+    assert f"href='{answer.page.as_uri()}'" in answer._repr_html_()
+    assert "max-width:900px" in answer._repr_html_()
+    monkeypatch.chdir(answer.page.parents[1])
+    assert "href='diagnosis/index.html'" in answer._repr_html_()
+    assert results["compare"].page is None
+    assert "<a " not in results["compare"]._repr_html_()
+
+
+def test_run_show_and_view(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.py").write_text(
+        "import sys, torch\nmodel = torch.nn.Linear(2, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "for _ in range(2):\n    model(torch.ones(2)).sum().backward()\n    optimizer.step()\n"
+        "print('said', *sys.argv[1:])\nsys.exit(3)\n"
+    )
+    result = msprobe.run(["t.py", "--lr", "1"], "run_a", steps="0", without=["config"])
+    assert (result.exit_code, result.steps, set(result.recorded)) == (3, 2, {"losses", "gradients", "dump"})
+    assert "said --lr 1" in capsys.readouterr().out
+    with pytest.raises(msprobe.InvalidArgument, match="or replace it with force=True"):
+        msprobe.run("t.py", "run_a")
+    with pytest.raises(msprobe.InvalidArgument, match=r"absent\.py does not exist"):
+        msprobe.run("absent.py", "run_b")
+    shown = msprobe.show("run_a", "Functional.*")
+    assert any("Functional.linear.0.forward" in str(row["name"]) for row in shown.table())
+    assert str(shown).startswith(f"{shown.title}\n  Functional.")
+    page = msprobe.view("run_a", output="page.html")
+    assert "<html" in page.read_text()[:200]
 
 
 def test_what_comes_from_files_is_no_markup():

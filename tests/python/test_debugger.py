@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from msprobe import InvalidArgument, PrecisionDebugger, UnsupportedError
 
@@ -26,11 +29,32 @@ def test_before_construction(call):
         call()
 
 
-def test_there_is_one_in_a_process(write_config, tmp_path):
+def test_there_is_one_in_a_process(write_config, tmp_path, caplog):
     first = PrecisionDebugger(write_config())
-    assert PrecisionDebugger(write_config(dump_path=str(tmp_path / "other"))) is first
     assert PrecisionDebugger() is first
+    assert not caplog.records
+    assert PrecisionDebugger(write_config(dump_path=str(tmp_path / "other"))) is first
+    assert "there is one in this process already, which is returned" in caplog.text
+    assert f"dump_path {tmp_path / 'probe'}" in caplog.text
     assert first._config.dump_path == str(tmp_path / "probe")
+
+
+def test_it_says_where_it_writes_at_the_start_and_the_end(tmp_path):
+    code = (
+        "import torch, msprobe\n"
+        "debugger = msprobe.PrecisionDebugger(task='statistics', level='L1', dump_path='out', step=[0, 1])\n"
+        "if {}:\n"
+        "    debugger.start()\n    torch.ones(2).sum()\n    debugger.stop()\n    debugger.step()\n"
+    )
+    for records, end in (("True", "ended; its files are in"), ("False", "ended, and recorded nothing: ")):
+        folder = tmp_path / records
+        folder.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(records)], cwd=folder, capture_output=True, text=True
+        )
+        first, last = done.stderr.splitlines()
+        assert first == f"msprobe: PrecisionDebugger: task statistics, level L1, steps 0-1: {folder}/out"
+        assert last.startswith(f"msprobe: PrecisionDebugger: {end}")
 
 
 def test_a_wrong_configuration_constructs_nothing(write_config):

@@ -116,7 +116,7 @@ def check_dump(path: Path, options: CheckOptions, output: Path | None = None) ->
     )
     names = [_wanted(dump, options) for _, dump in dumps]
     if not any(names):
-        raise InvalidArgument(f"--calls {' '.join(options.calls)}: no call of {path} has such a name")
+        raise InvalidArgument(f"{path}: no call has a name with {' or '.join(options.calls)}")
     table = None if output is None else CallTable(make_directory(output) / "calls.csv")
     jobs = [
         (file, dump, reference, name, of_dump)

@@ -41,7 +41,10 @@ def main(arguments: list[str]) -> int:
         parser.error(f"expected {'one checkpoint' if asked.hash_only else 'two checkpoints'}")
     if asked.hash_only and (asked.fail_above or asked.format or asked.json):
         parser.error("--hash-only only writes hashes: --fail-above, --format and --json are for comparing")
-    output = _file_of(asked)
+    from msprobe.checkpoint.outputs import result_file
+
+    name = "hashes.json" if asked.hash_only else "similarity.json"
+    output = result_file(asked.output if asked.output is not None else _OUTPUT, name)
     check_paths(
         parser, asked.checkpoints, output, force=asked.force
     )  # answered here, before anything heavier is imported
@@ -71,13 +74,6 @@ def main(arguments: list[str]) -> int:
 
             result = compare_shared(asked.checkpoints, options, process, output.parent, asked.timeout)
         return 0 if result is None else _show(asked, output, result)
-
-
-def _file_of(asked: argparse.Namespace) -> Path:
-    """The file to write: in the folder OUT, or OUT itself where it has the name of such a file."""
-    name = "hashes.json" if asked.hash_only else "similarity.json"
-    output = Path(asked.output if asked.output is not None else _OUTPUT)
-    return output if output.suffix == ".json" and not output.is_dir() else output / name
 
 
 def check_paths(

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from msprobe.checkpoint.junit import junit_xml
 from msprobe.checkpoint.report import report_html
 from msprobe.checkpoint.similarity_file import write_similarity
@@ -11,11 +13,19 @@ from msprobe.files.atomic_file import write_text
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
-    from pathlib import Path
 
     from msprobe.checkpoint.limits import Failure
     from msprobe.checkpoint.result import CheckpointResult
+
+
+def result_file(output: str | os.PathLike[str], name: str = "similarity.json") -> Path:
+    """The file to write: `name` in the folder `output`, or `output` itself where it has the name of such a
+    file.
+    """
+    path = Path(output)
+    return path if path.suffix == ".json" and not path.is_dir() else path / name
 
 
 def write_outputs(

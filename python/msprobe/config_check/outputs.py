@@ -38,7 +38,7 @@ def check_output(
     """
     if not replaces_earlier and (folder / _JSON).exists():
         raise InvalidArgument(
-            f"{folder}: there are results already; choose another folder, or replace them with --force"
+            f"{folder}: there are results already; choose another folder, or replace them with force=True"
         )
     if not folder.exists() and not folder.is_symlink():
         return
@@ -50,7 +50,7 @@ def check_output(
     if not force:
         raise InvalidArgument(
             f"{folder}: expected a new or empty folder or an earlier result, found {foreign}: nothing was "
-            "deleted; choose another folder, or let everything in it be deleted with --force"
+            "deleted; choose another folder, or let everything in it be deleted with force=True"
         )
     inside = [str(path) for path in packs if folder.resolve() in path.resolve().parents]
     if inside:

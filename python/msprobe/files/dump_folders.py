@@ -75,7 +75,7 @@ def dump_file(path: Path, step: int | None = None, rank: int | None = None) -> P
         path = _chosen(path, numbered(path, STEP), "step", step)
         form = form_of(path)
     elif step is not None and form is Form.STEP and number_of(STEP, path) != step:
-        raise InvalidArgument(f"{path}: expected a folder with steps, for --step {step}")
+        raise InvalidArgument(f"{path}: expected a folder with steps, for step={step}")
     if form is Form.STEP:
         path = _chosen(path, numbered(path, RANK), "rank", rank)
     if path.is_dir():

@@ -17,7 +17,8 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_HOW = "choose another name, or replace what is there with --force"
+# In the words of Python; the command line says --force (see cli.py).
+_HOW = "choose another name, or replace what is there with force=True"
 _EARLIER = ".msprobe_earlier_"
 
 
@@ -57,12 +58,12 @@ def new_results(
 
 def check_new_file(file: Path, *, force: bool = False) -> None:
     """As new_results(), for a result that is one file, which is written as a whole anyway."""
-    if file.is_dir() or not file.parent.is_dir():
-        reason = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+    if file.is_dir() or (file.parent.exists() and not file.parent.is_dir()):
+        reason = "it is a folder" if file.is_dir() else f"{file.parent} is no folder"
         raise InvalidArgument(f"{file}: expected the name of a file to write: {reason}")
     if os.path.lexists(file) and not force:
         raise InvalidArgument(
-            f"{file}: there is such a file; choose another name, or replace it with --force"
+            f"{file}: there is such a file; choose another name, or replace it with force=True"
         )
 
 

@@ -7,11 +7,13 @@ optional.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, DumpConfig, FreeBenchmarkConfig, load_config, read_file, words_of
+from msprobe.files.ranges import numbers
 from msprobe.files.run_folder import DUMP, FREE_BENCHMARK, GRADIENTS, MONITOR
 from msprobe.native import InvalidArgument
 
@@ -51,6 +53,12 @@ class RunSettings:
     perturb: str = ""
     """What is perturbed, out of PERTURBATIONS; empty: nothing."""
     free_benchmark: Config | None = None
+
+    @property
+    def words(self) -> str:
+        """What is recorded, and where."""
+        steps = numbers("step", self.steps) if self.steps else "all steps"
+        return f"{', '.join(self.parts)} of {steps}, level {self.level}: {self.output}"
 
     @property
     def goes_on(self) -> bool:
@@ -158,4 +166,6 @@ def _steps(given: str | Sequence[int | str]) -> list[int | str]:
         return list(given)
     if given == "all":
         return []
+    if not re.fullmatch(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*", given):
+        raise InvalidArgument(f"steps: expected numbers and ranges such as 0-2,10, or all; found {given!r}")
     return [int(part) if part.isascii() and part.isdigit() else part for part in given.split(",")]

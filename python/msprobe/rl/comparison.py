@@ -67,7 +67,7 @@ def compare_records(
         keys_there = ", ".join(core.rl_keys(reference)) or "none"
         raise InvalidArgument(
             f"{reference}: expected the log probabilities of rollout and training, or a second record to "
-            f"compare with; found the keys {keys_there}; --log-probs KEY=KEY names two"
+            f"compare with; found the keys {keys_there}; log_probs names two (--log-probs KEY=KEY)"
         )
     result = RlResult(
         reference="" if reference is None else str(reference),

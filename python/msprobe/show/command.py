@@ -64,6 +64,25 @@ def _found(source: Source, name: str | None) -> list[Row] | Entry:
     return rows
 
 
+def shown(
+    file: str, name: str | None, step: int | None = None, rank: int | None = None
+) -> tuple[str, list[dict[str, Any]]]:
+    """A title and rows of what is in a file, or in an entry of it, for msprobe.show()."""
+    from msprobe.sources.opening import open_source
+    from msprobe.sources.source import Text
+
+    source = open_source(file, step, rank)
+    result = _found(source, name)
+    if isinstance(result, list):
+        return source.title(), [{"name": row.name, "text": row.text} for row in result]
+    if isinstance(result, Text):
+        return result.name, [{"text": line} for line in result.lines]
+    from msprobe.tensors.measuring import measure
+    from msprobe.tensors.text import measured_lines
+
+    return result.name, [{"text": line} for line in measured_lines(result, measure(result))]
+
+
 def _print_rows(source: Source, rows: list[Row], asked: argparse.Namespace) -> None:
     if asked.json:
         data = {"kind": source.kind, "path": source.path, "title": source.title()}

@@ -73,7 +73,12 @@ def test_an_output_that_exists_is_an_error(files: tuple[Path, Path], tmp_path: P
     output.unlink()
     output.symlink_to(tmp_path / "elsewhere")
     assert run("ckpt", *files, "-o", output).returncode == 2
-    assert "there is no folder" in run("ckpt", *files, "-o", tmp_path / "no/out.json").stderr
+    assert "is no folder" in run("ckpt", *files, "-o", files[0] / "out.json").stderr
+
+
+def test_a_folder_for_the_results_is_made(files: tuple[Path, Path], tmp_path: Path) -> None:
+    assert run("ckpt", *files, "-o", tmp_path / "new/out").returncode == 1
+    assert {path.name for path in (tmp_path / "new/out").iterdir()} == {"similarity.json", "similarity.html"}
 
 
 def test_files(files: tuple[Path, Path], tmp_path: Path) -> None:

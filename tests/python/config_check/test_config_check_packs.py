@@ -147,8 +147,8 @@ class TestHostile:
         assert str(path) in str(caught.value)
 
     def test_no_file_and_no_zip(self, tmp_path):
-        self.refused(tmp_path / "none.zip", "there is no such file", InvalidArgument)
-        self.refused(tmp_path, "no such file", InvalidArgument)
+        self.refused(tmp_path / "none.zip", "does not exist", InvalidArgument)
+        self.refused(tmp_path, "is no file", InvalidArgument)
         for content in (b"", b"PK", b"PK\x05\x06", b"hello" * 100, os.urandom(3000)):
             (tmp_path / "p.zip").write_bytes(content)
             self.refused(tmp_path / "p.zip", "expected a pack")

@@ -64,7 +64,7 @@ def test_a_command_is_words_and_variables(tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [([], "expected a command"), (["no.py"], "no such file"), (["no_such_program"], "there is none")],
+    [([], "expected a command"), (["no.py"], "no.py does not exist"), (["no_such_program"], "there is none")],
 )
 def test_a_command_that_is_none(tmp_path, words, said):
     with pytest.raises(InvalidArgument, match=said):

@@ -323,7 +323,7 @@ class TestCapture:
         for arguments, problem in (
             ({"model": 3}, "expected a torch.nn.Module, found int"),
             ({"model": []}, "found an empty list"),
-            ({"model": model, "steps": "x"}, '"step"'),
+            ({"model": model, "steps": "x"}, "^steps: expected"),
             ({"model": model, "level": "L7"}, '"level"'),
             ({"model": model, "without": ["all"]}, "expected parts out of"),
             ({"model": model, "config": "absent.yaml"}, "cannot read"),
@@ -394,3 +394,24 @@ class TestHooks:
         old.step()
         # torch itself calls hooks for each class whose step runs
         assert steps == ["hook", "SGD", "hook", "hook", "Own", "hook", "Adam"]
+
+
+def test_it_says_what_it_records_and_where_at_the_start_and_the_end(tmp_path, capsys, monkeypatch):
+    import torch
+
+    monkeypatch.chdir(tmp_path)
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    capture = msprobe.capture(model, "out", steps="0", without=["config"])
+    wish = f"losses, gradients, dump of step 0, level mix: {tmp_path / 'out'}"
+    assert repr(capture) == f"<msprobe.capture: will record {wish}>"
+    with capture:
+        assert repr(capture) == f"<msprobe.capture: records {wish}>"
+        model(torch.ones(2)).sum().backward()
+        optimizer.step()
+    made = f"1 step of Linear seen; recorded: losses, gradients, dump: {tmp_path / 'out'}"
+    assert repr(capture) == f"<msprobe.capture: {made}>"
+    assert capsys.readouterr().err.splitlines() == [
+        f"msprobe: capture: records {wish}",
+        f"msprobe: capture: {made}",
+    ]

@@ -396,7 +396,7 @@ class TestCommandLine:
         [
             ((), "expected a script, or -m and a module"),
             (("-m",), "expected a module after -m"),
-            (("absent.py",), "absent.py: expected a Python script, there is no such file"),
+            (("absent.py",), "absent.py does not exist; expected a Python script"),
             (("--steps", "2-1", "x.py"), "from the smaller to the larger"),
             (("--level", "L9", "x.py"), "invalid choice: 'L9'"),
             (("--config", "x.txt", "x.py"), "that ends in .json, .yaml or .yml"),

@@ -267,7 +267,7 @@ def test_a_strange_earlier_verdict_removes_nothing_else(save: Save, tmp_path: Pa
     ("arguments", "reason"),
     [
         ([], "expected one or two records, or --weights SENT RECEIVED"),
-        (["absent"], "absent: expected the dump path of SingleSave, with a folder data"),
+        (["absent"], "absent does not exist"),
         (["{a}", "--log-probs", "x"], "expected KEY=KEY, found 'x'"),
         (["{a}", "--log-probs", "x=y"], "there is no key y, expected one of x"),
         (["{a}"], "expected the log probabilities of rollout and training, or a second record"),

@@ -531,7 +531,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("absent.vis.db",), "there is no such file"),
+        (("absent.vis.db",), "absent.vis.db does not exist"),
         ((__file__,), "expected a file *.vis.db"),
         ((".", "--port", "99999"), "expected a number"),
         ((".", "--export", "x.html"), "expected one file"),

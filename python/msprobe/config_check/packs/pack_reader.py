@@ -229,7 +229,8 @@ def read_pack(path: str | os.PathLike[str]) -> Pack:
     """
     where = Path(path)
     if not where.is_file():
-        raise InvalidArgument(f"{where} does not exist; expected a pack, a zip file")
+        found = "is no file" if where.exists() else "does not exist"
+        raise InvalidArgument(f"{where} {found}; expected a pack, a zip file")
     _check_end(where)
     try:
         with open_to_read(where) as file, zipfile.ZipFile(file) as archive:
