@@ -66,9 +66,9 @@ class FrameworkNames:
 
     def other_name(self, item: str, record: str) -> str:
         """An item of a rule that names no such place has none: a name that no dump has."""
-        if self.cells is not None:
-            return self._of_cell(item, record)
         callee = _callee(record)
+        if self.cells is not None and (callee.startswith("Cell.") or not self.functions):
+            return self._of_cell(item, record)
         if (rule := self._rule_of(callee)) is not None:
             return _by_rule(rule, item, record)
         prefix, _, _ = callee.partition(".")

@@ -26,18 +26,21 @@ def translated(dump: Path, names: FrameworkNames, folder: Path) -> Path:
     the readers of these files.
     """
     make_directory(folder)
-    content = core.read_json(dump)
-    data = content["data"]
-    content["framework"] = "pytorch"
-    content["data"] = {names.other_record(name): _record(name, value, names) for name, value in data.items()}
-    _write(folder / "dump.json", content)
+    _write(folder / "dump.json", as_pytorch(core.read_json(dump), names))
     for file in _OF_RECORDS:
         if (source := dump.with_name(file)).is_file():
-            _write(folder / file, _renamed(core.read_json(source), names))
+            _write(folder / file, renamed(core.read_json(source), names))
     tensors, link = dump.with_name(_TENSORS), folder / _TENSORS
     if tensors.is_dir() and not link.is_symlink():
         link.symlink_to(tensors.resolve())
     return folder / "dump.json"
+
+
+def as_pytorch(content: dict[str, Any], names: FrameworkNames) -> dict[str, Any]:
+    """A dump.json."""
+    data = content["data"]
+    records = {names.other_record(name): _record(name, value, names) for name, value in data.items()}
+    return {**content, "framework": "pytorch", "data": records}
 
 
 def _write(path: Path, content: Any) -> None:
@@ -68,10 +71,10 @@ def _value(value: Any) -> Any:
     return found
 
 
-def _renamed(value: Any, names: FrameworkNames) -> Any:
+def renamed(value: Any, names: FrameworkNames) -> Any:
     """Names of records as keys of construct.json, as its values, and in the lists of stack.json."""
     if isinstance(value, dict):
-        return {names.other_record(key): _renamed(item, names) for key, item in value.items()}
+        return {names.other_record(key): renamed(item, names) for key, item in value.items()}
     if isinstance(value, list):
-        return [_renamed(item, names) for item in value]
+        return [renamed(item, names) for item in value]
     return names.other_record(value) if isinstance(value, str) else value

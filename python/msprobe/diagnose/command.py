@@ -18,7 +18,7 @@ from msprobe.terminal.command_line import Parser, absent, add_force, add_offset,
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from msprobe.diagnose.answer import Answer, Missing, PartResult, Status
     from msprobe.diagnose.cause import Cause
@@ -61,6 +61,7 @@ def main(arguments: list[str]) -> int:
             noise=with_repeated_runs(asked.noise),
             offset=asked.offset,
             all_tables=asked.all_tables,
+            cells=_cells(asked.cell_mapping),
             shows_progress=not asked.quiet,
         )
     if asked.json:
@@ -80,11 +81,12 @@ def diagnose_runs(
     noise: Sequence[Path] = (),
     offset: int | None = None,
     all_tables: bool = False,
+    cells: Mapping[str, str] | None = None,
     shows_progress: bool,
 ) -> Answer:
     """Compares everything that both runs have, and fills `output`. offset: the step of the reference at which
     the target begins; None: as the runs say. all_tables: of the dumps of all steps and ranks, not only of the
-    one in question. Raises InvalidArgument, NothingToCompare and IoError.
+    one in question. cells: see Comparison. Raises InvalidArgument, NothingToCompare and IoError.
     """
     from msprobe.diagnose.answer_file import FILE, PAGE, answer_json
     from msprobe.diagnose.page import page_html
@@ -108,6 +110,7 @@ def diagnose_runs(
             noise=list(noise),
             offset=offset,
             all_tables=all_tables,
+            cells=cells,
         )
         answer = _diagnose(comparison, *runs, with_graph=graph)
         write_text(output / PAGE, page_html(answer, reference, target, output))
@@ -115,6 +118,13 @@ def diagnose_runs(
             output / FILE, answer_json(answer, reference, target, output)
         )  # last: all the rest is there
     return answer
+
+
+def _cells(file: str | None) -> Mapping[str, str] | None:
+    """Raises InvalidArgument."""
+    from msprobe.compare.inputs import read_data_mapping
+
+    return None if file is None else read_data_mapping(file)
 
 
 def _would_harm(output: Path, run: Path) -> bool:
@@ -361,6 +371,13 @@ def _parser() -> argparse.ArgumentParser:
         "--all-tables",
         action="store_true",
         help="write the csv tables of all steps and ranks of the dumps, not of the one in question only",
+    )
+    add(
+        "-cm",
+        "--cell_mapping",
+        metavar="FILE",
+        help="of a run of MindSpore and one of PyTorch: YAML file with lines PATH.CELL: PATH.MODULE, for "
+        "Cells that are no Module of the same path",
     )
     add("--no-graph", action="store_true", help="leave out the graph of the step of the cause")
     add_screen(parser, "print the answer as JSON, as in diagnose.json")

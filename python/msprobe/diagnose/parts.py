@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from msprobe.compare.across_frameworks import FOLDER, aligned, are_of_two
 from msprobe.compare.culprit import parse_frame
 from msprobe.config_check import wording
 from msprobe.diagnose.answer import PartResult
@@ -25,7 +26,7 @@ from msprobe.files.ranges import which_ranks
 from msprobe.native import Error, NothingToCompare, log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from msprobe.compare.culprit import Culprit
@@ -75,9 +76,11 @@ class Comparison:
         noise: Sequence[Path] = (),
         offset: int | None = None,
         all_tables: bool = False,
+        cells: Mapping[str, str] | None = None,
     ) -> None:
         """noise: answers of `msprobe perturb`, or repeated runs of the reference. offset: the step of
-        the reference at which the target begins; None: as the runs say. Raises FormatError and IoError.
+        the reference at which the target begins; None: as the runs say. cells: of a run of MindSpore and one
+        of PyTorch, Cells whose path is another one. Raises FormatError and IoError.
         """
         self.offset = b.first_step - a.first_step if offset is None else offset
         self._noise = list(noise)
@@ -90,6 +93,9 @@ class Comparison:
         self.dump_result: CompareResult | None = None
         self.culprits: list[Culprit] = []
         self.notes: list[str] = []
+        self._cells = cells
+        self._is_across = are_of_two(a.dump, b.dump) if a.dump and b.dump else False
+        self._pair: tuple[Path, Path] | None = None
 
     @property
     def parts(self) -> list[tuple[Part, Callable[[], PartResult]]]:
@@ -120,8 +126,9 @@ class Comparison:
             return PartResult(part, "absent", "neither run has it")
         if not all(have):
             alone = only_in("reference" if have[0] else "target")
-            # Checkpoints are no part of what msprobe run writes.
-            alone = replace(alone, is_difference=part != "checkpoint")
+            # msprobe run writes no checkpoints, and of MindSpore no pack.
+            is_missing = part != "checkpoint" and not (part == "config" and self._is_across)
+            alone = replace(alone, is_difference=is_missing)
             return PartResult(part, "absent", f"only {self._only(have)} has it", not_compared=(alone,))
         try:
             return look()
@@ -157,7 +164,7 @@ class Comparison:
         with read_pack(self._a.pack) as reference, read_pack(self._b.pack) as target:
             result = compare_packs(reference, target, begin_alike=not self.offset)
             files = write_outputs(folder, result, reference, target, with_packs=False)
-        self.notes = [f"config: {said}" for said in result.parted_replicas]
+        self.notes += [f"config: {said}" for said in result.parted_replicas]
         errors = [one for one in result.ranked if one.difference.level == ERROR]
         settings = [
             _of_setting(one)
@@ -334,10 +341,9 @@ class Comparison:
         from msprobe.compare.outputs import write_outputs
         from msprobe.compare.run import CompareOptions, compare_runs
 
-        assert self._a.dump is not None
-        assert self._b.dump is not None
+        reference, target = self._dumps()
         result = compare_runs(
-            Paths(target=self._b.dump, reference=self._a.dump, offset=self.offset),
+            Paths(target=target, reference=reference, offset=self.offset),
             CompareOptions(
                 output=self._output / "dump",
                 table="csv" if self._all_tables else None,
@@ -365,6 +371,19 @@ class Comparison:
             steps=tuple(sorted({pair.step for pair in result.pairs})),
             evidence=tuple(result.verdict.notes[:_MOST_EVIDENCE]),
         )
+
+    def _dumps(self) -> tuple[Path, Path]:
+        """Of the reference and of the target; of two frameworks, as two of one."""
+        assert self._a.dump is not None
+        assert self._b.dump is not None
+        if self._pair is None and self._is_across:
+            from msprobe.compare.inputs import Paths
+
+            paths = Paths(target=self._b.dump, reference=self._a.dump, offset=self.offset)
+            found = aligned(paths, self._output / "dump" / FOLDER, self._cells)
+            self.notes += found.notes
+            self._pair = found.reference, found.target
+        return self._pair or (self._a.dump, self._b.dump)
 
     def _with_table(self, result: CompareResult, culprit: Culprit) -> CompareResult:
         """Writes the table of the step and rank in question, which is compared once more: those of all would
@@ -461,7 +480,8 @@ class Comparison:
 
         if self._a.dump is None or self._b.dump is None or cause.step is None:
             return None
-        a, b = _of_step(self._a.dump, cause.step), _of_step(self._b.dump, cause.step - self.offset)
+        reference, target = self._dumps()
+        a, b = _of_step(reference, cause.step), _of_step(target, cause.step - self.offset)
         if a is None or b is None:
             return None
         try:

@@ -11,6 +11,7 @@ from msprobe.config import Config, DumpConfig
 from msprobe.dump.arguments import checked_range
 from msprobe.dump.empty_dumps import EmptyDumps
 from msprobe.dump.port_calls import PortCalls
+from msprobe.dump.port_state import PortState
 from msprobe.hooks.functions import Hooks
 from msprobe.native import Error, InvalidArgument, UnsupportedError, core, log
 
@@ -32,6 +33,8 @@ class PortDump:
         self._port = port
         self._session = core.DumpSession(config.native, port, stacks=section.stacks)
         self._calls = PortCalls(port, self._session)
+        self._state = PortState(section.diagnosis, port)
+        self._of_state = Hooks(self._state.exchanges())
         self._empty = EmptyDumps(config, section)
         self._custom: dict[tuple[int, str], Exchange] = {}
         self._hooks: Hooks | None = None
@@ -53,6 +56,8 @@ class PortDump:
         self._watch(model)
         if not self._open():
             return
+        self._state.begin_step(self._watched if self._watched is not None else model, self._directory())
+        self._of_state.install()
         if self._hooks is None:
             self._hooks = self._make_hooks()
         self._collecting = True
@@ -117,8 +122,10 @@ class PortDump:
         if os.getpid() != self._process:
             return
         self.stop()
+        self._of_state.remove()
         self._calls.end_step()
         self._session.end()
+        self._state.end_step()
         self._empty.ended(self._session.report()["records"])
 
     def release(self) -> None:
@@ -144,11 +151,14 @@ class PortDump:
     def _overflowed(self) -> bool:
         return self._config.task == "overflow_check" and bool(self._session.report()["has_enough_overflows"])
 
-    def _open(self) -> bool:
+    def _directory(self) -> str:
         rank = self._port.rank()
         folder = "rank" if rank is None else f"rank{rank}"
+        return os.path.join(self._config.dump_path, f"step{self._step}", folder)
+
+    def _open(self) -> bool:
         try:
-            self._session.open(os.path.join(self._config.dump_path, f"step{self._step}", folder))
+            self._session.open(self._directory())
         except Error as error:
             log.warning("step %d is not recorded: %s", self._step, error)
             return False
@@ -156,8 +166,10 @@ class PortDump:
         return True
 
     def _close_step(self) -> None:
+        self._of_state.remove()
         self._calls.end_step()
         self._session.close()
+        self._state.end_step()
         if self._empty.has_to_count():
             self._empty.ended_step(self._step, self._session.report()["records"])
 

@@ -15,7 +15,7 @@ from msprobe.native import InvalidArgument
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 DUMPS = ("dump.json", "debug.json")
 RANK = re.compile(r"rank([0-9]{0,9})|proc[0-9]{1,9}")  # proc{pid}: not distributed, as `rank`
@@ -105,6 +105,41 @@ def records_only_structure(folder: Path) -> bool:
     except OSError:
         return False  # who reads the file will say so
     return re.search(rb'"task"\s*:\s*"structure"', head) is not None
+
+
+_FRAMEWORK = re.compile(rb'"framework"\s*:\s*"(\w+)"')
+_ADAPTER = {"mindtorch": "mindspore"}  # MSAdapter, whose dumps are of MindSpore
+
+
+def framework_of(path: Path) -> str:
+    """What the first dump.json of a file, rank, step, dump path or run says it was recorded of; empty: there
+    is none, or it does not say.
+    """
+    try:
+        dump = next((found for _, _, found in numbered_dumps(path)), path) if path.is_dir() else path
+        with open_to_read(dump) as file:
+            known = _FRAMEWORK.search(file.read(_HEAD))
+    except (OSError, InvalidArgument):
+        return ""  # who reads it whole says why
+    return _ADAPTER.get(known[1].decode(), known[1].decode()) if known else ""
+
+
+def numbered_dumps(path: Path) -> Iterator[tuple[int, int, Path]]:
+    """Step, rank and dump.json of everything below a path, by number. Raises InvalidArgument."""
+    path = dump_of(path)
+    form = form_of(path)
+    if form in (Form.FILE, Form.RANK):
+        dump = path if form is Form.FILE else path / "dump.json"
+        place = dump.resolve().parent
+        found = {number_of(STEP, place.parent): {number_of(RANK, place): dump}}
+    else:
+        steps = numbered(path, STEP) if form is Form.RUN else {number_of(STEP, path.resolve()): path}
+        found = {
+            step: {rank: place / "dump.json" for rank, place in numbered(folder, RANK).items()}
+            for step, folder in steps.items()
+        }
+    for step, ranks in sorted(found.items()):
+        yield from ((step, rank, dump) for rank, dump in sorted(ranks.items()) if dump.is_file())
 
 
 def folder_of(path: Path) -> Path:

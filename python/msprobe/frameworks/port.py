@@ -97,3 +97,12 @@ class Port(Protocol):
 
     def optimizer_steps(self, optimizer: Any, before: Callable[[Sequence[Any]], None]) -> Exchange:
         """Calls before(gradients) at each step."""
+
+    def every_optimizer_step(self, before: Callable[[Any], None]) -> Exchange:
+        """Calls before(optimizer) at each step of any optimizer."""
+
+    def settings(self, model: Any) -> dict[str, Any]:
+        """Path of each module ("": the model) -> class, mode, settings (docs/formats/diagnosis.md)."""
+
+    def hyper_parameters(self, optimizer: Any) -> dict[str, Any]:
+        """Class and groups of an optimizer, with PyTorch's words for its hyper-parameters."""

@@ -103,6 +103,27 @@ def cell_exchange(observer: Observer, cell: type) -> Exchange:
     return AttributeExchange(cell, "__call__", call)
 
 
+class OptimizerCalls:
+    """Calls before(optimizer) at each call of a Cell that is one."""
+
+    def __init__(self, cell: type, is_one: Callable[[Any], bool], before: Callable[[Any], None]) -> None:
+        original: Any = cell.__call__
+
+        @functools.wraps(original)
+        def call(this: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_one(this):
+                before(this)
+            return original(this, *args, **kwargs)
+
+        self._exchange = AttributeExchange(cell, "__call__", call)
+
+    def install(self) -> None:
+        self._exchange.install()
+
+    def remove(self) -> None:
+        self._exchange.remove()
+
+
 class OffWhileCompiled:
     """Takes `others` back while a function that ms.jit compiled runs: its source is read anew, and names in
     it have to lead to what MindSpore knows. The call itself is observed as `Jit.{name}`.

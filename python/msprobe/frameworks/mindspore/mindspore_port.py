@@ -12,12 +12,14 @@ from msprobe.frameworks.mindspore import import_mindspore
 from msprobe.frameworks.mindspore.backward import BackwardOfCall, number_of
 from msprobe.frameworks.mindspore.calls import (
     OffWhileCompiled,
+    OptimizerCalls,
     OptimizerSteps,
     PrimitiveExchange,
     cell_exchange,
     function_exchange,
     function_exchanges,
 )
+from msprobe.frameworks.mindspore.settings import hyper_parameters, settings_of
 from msprobe.native import InvalidArgument, log
 
 if TYPE_CHECKING:
@@ -204,3 +206,23 @@ class MindSporePort:
 
     def optimizer_steps(self, optimizer: Any, before: Callable[[Sequence[Any]], None]) -> Exchange:
         return OptimizerSteps(optimizer, before)
+
+    def every_optimizer_step(self, before: Callable[[Any], None]) -> Exchange:
+        return OptimizerCalls(self._ms.nn.Cell, self._is_optimizer, before)
+
+    def _is_optimizer(self, cell: Any) -> bool:
+        of_groups = importlib.import_module("mindspore.experimental.optim").Optimizer
+        return isinstance(cell, (self._ms.nn.Optimizer, of_groups))
+
+    def settings(self, model: Any) -> dict[str, Any]:
+        models = model if isinstance(model, (list, tuple)) else [model]
+        several = len(models) > 1 or isinstance(model, (list, tuple))
+        found = {}
+        for index, root in enumerate(models):
+            prefix = f"{index}." if several else ""
+            named = settings_of(root.cells_and_names())
+            found.update({f"{prefix}{path}".rstrip("."): one for path, one in named.items()})
+        return found
+
+    def hyper_parameters(self, optimizer: Any) -> dict[str, Any]:
+        return hyper_parameters(optimizer, self.names_of_gradients(optimizer))
