@@ -57,7 +57,8 @@ class Net(nn.Cell):
 
 
 @pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)  # ms.jit leaves files where it runs
     ms.set_context(mode=ms.PYNATIVE_MODE)
     ms.set_device("CPU")
     PrecisionDebugger._reset()

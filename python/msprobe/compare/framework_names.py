@@ -37,6 +37,11 @@ _PARAMETERS = {
 }
 
 
+def parameter_in_pytorch(name: str) -> str:
+    """Of a Cell that comes with MindSpore: "weight" of "gamma"."""
+    return _PARAMETERS.get(name, name)
+
+
 @dataclass(frozen=True)
 class FunctionRule:
     """One entry of a file of functions. places: part -> position in MindSpore -> position in PyTorch."""
@@ -85,7 +90,7 @@ class FrameworkNames:
         return self.other_name(record, record)
 
     def other_parameter(self, name: str) -> str:
-        return _PARAMETERS.get(name, name) if self.cells is not None else name
+        return parameter_in_pytorch(name) if self.cells is not None else name
 
     def arranged(self, record: str, value: dict[str, Any]) -> dict[str, Any]:
         """A record with its arguments and results where the other function has them, if a rule says so."""

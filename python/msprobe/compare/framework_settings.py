@@ -100,8 +100,10 @@ def _common_module(ours: Any, theirs: Any) -> tuple[dict[str, Any], dict[str, An
     if rule is None and kind not in _table()["same"]:
         return {}, {}  # nobody knows what it is in PyTorch
     rule = rule or {}
-    mine = {"class": rule.get("class", kind), "settings": _words(settings[0], rule)}
-    other = {"class": kinds[1].rpartition(".")[2], "settings": settings[1]}
+    words = _words(settings[0], rule)
+    words = {name: value for name, value in words.items() if name in settings[1]}
+    mine = {"class": rule.get("class", kind), "settings": words}
+    other = {"class": kinds[1].rpartition(".")[2], "settings": {name: settings[1][name] for name in words}}
     if mine["class"] != other["class"]:
         return {"class": mine["class"]}, {"class": other["class"]}
     if rule.get("training"):

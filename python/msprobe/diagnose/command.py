@@ -164,7 +164,7 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
         if graph is not None:
             file, page = graph
             commands.append(f"msprobe view {file.parent}")
-    if cause is not None and a.program and b.program:
+    if cause is not None and a.program and b.program and not comparison.is_across:
         commands.append(_hunt(a, b))
     return Answer(
         status=status,
@@ -173,7 +173,9 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
         cause=cause,
         others=tuple(one for one in others if cause is None or one.name != cause.name),  # in later steps, too
         parts=tuple(parts),
-        missing=tuple(_missing(cause, parts, a, b, comparison.offset)),
+        missing=tuple(
+            _missing(cause, parts, a, b, comparison.offset, can_have_packs=not comparison.is_across)
+        ),
         next_commands=tuple(commands),
         again=_again(a, b) if cause is not None else (),
         graph=page,
@@ -277,7 +279,13 @@ def _sentence(
 
 
 def _missing(
-    cause: Cause | None, parts: list[PartResult], a: RunFolder, b: RunFolder, offset: int
+    cause: Cause | None,
+    parts: list[PartResult],
+    a: RunFolder,
+    b: RunFolder,
+    offset: int,
+    *,
+    can_have_packs: bool,
 ) -> list[Missing]:
     """What would bring the answer nearer to the cause; nothing when it is as near as it gets."""
     from msprobe.diagnose.answer import Missing
@@ -301,7 +309,7 @@ def _missing(
             Missing("dumps of both runs", "they show the operator in which a difference begins",
                     _commands(a, b))
         )  # fmt: skip
-    if by_name["config"].status == "absent":
+    if by_name["config"].status == "absent" and can_have_packs:
         result.append(
             Missing("config packs of both runs", "they show whether both were set up alike", _commands(a, b))
         )

@@ -17,9 +17,10 @@ from msprobe.diagnose.answer import PartResult
 from msprobe.diagnose.cause import Cause
 from msprobe.diagnose.figures import rounded, told_apart
 from msprobe.diagnose.gaps import of_gradients, of_runs
+from msprobe.diagnose.gradient_names import as_pytorch
 from msprobe.diagnose.losses import LOSS_FILE, Evidence, alone, compare_ranks, read_ranks
 from msprobe.diagnose.step_data import names_of
-from msprobe.files.dump_folders import STEP, numbered
+from msprobe.files.dump_folders import STEP, framework_of, numbered
 from msprobe.files.left_out import LeftOut, left_out, only_in
 from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.files.ranges import which_ranks
@@ -94,7 +95,8 @@ class Comparison:
         self.culprits: list[Culprit] = []
         self.notes: list[str] = []
         self._cells = cells
-        self._is_across = are_of_two(a.dump, b.dump) if a.dump and b.dump else False
+        self.is_across = are_of_two(a.dump, b.dump) if a.dump and b.dump else False
+        """One run is of MindSpore, the other one of PyTorch."""
         self._pair: tuple[Path, Path] | None = None
 
     @property
@@ -127,7 +129,7 @@ class Comparison:
         if not all(have):
             alone = only_in("reference" if have[0] else "target")
             # msprobe run writes no checkpoints, and of MindSpore no pack.
-            is_missing = part != "checkpoint" and not (part == "config" and self._is_across)
+            is_missing = part != "checkpoint" and not (part == "config" and self.is_across)
             alone = replace(alone, is_difference=is_missing)
             return PartResult(part, "absent", f"only {self._only(have)} has it", not_compared=(alone,))
         try:
@@ -279,11 +281,8 @@ class Comparison:
     def _gradients(self) -> PartResult:
         from msprobe.grad_probe.comparator import compare_ranks as compare_gradients
 
-        assert self._a.gradients is not None
-        assert self._b.gradients is not None
         result = compare_gradients(
-            self._a.gradients,
-            self._b.gradients,
+            *self._gradient_records(),
             self._output / "gradients",
             pictures=False,
             show_progress=self._shows_progress,
@@ -336,6 +335,18 @@ class Comparison:
             not_compared=tuple(of_gradients(verdict, self.offset)),
         )
 
+    def _gradient_records(self) -> tuple[Path, Path]:
+        """Of the reference and of the target; beside one of PyTorch, that of MindSpore with its names."""
+        assert self._a.gradients is not None
+        assert self._b.gradients is not None
+        if not self.is_across:
+            return self._a.gradients, self._b.gradients
+        assert self._a.dump is not None
+        folder = self._output / "gradients" / FOLDER
+        if framework_of(self._a.dump) == "pytorch":
+            return self._a.gradients, as_pytorch(self._b.gradients, self._a.gradients, folder)
+        return as_pytorch(self._a.gradients, self._b.gradients, folder), self._b.gradients
+
     def _dump(self) -> PartResult:
         from msprobe.compare.inputs import Paths
         from msprobe.compare.outputs import write_outputs
@@ -376,7 +387,7 @@ class Comparison:
         """Of the reference and of the target; of two frameworks, as two of one."""
         assert self._a.dump is not None
         assert self._b.dump is not None
-        if self._pair is None and self._is_across:
+        if self._pair is None and self.is_across:
             from msprobe.compare.inputs import Paths
 
             paths = Paths(target=self._b.dump, reference=self._a.dump, offset=self.offset)

@@ -31,6 +31,21 @@ class Observer(Protocol):
     def module_call(self, module: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any: ...
 
 
+class TrainingWatcher(Protocol):
+    """What is told of a training that goes its own way."""
+
+    def differentiated(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Calls the function, whose gradients are wanted, and returns its result."""
+
+    def module_call(self, module: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Makes each call of a module, and returns its result."""
+
+    def optimizer_steps(self, optimizer: Any) -> None:
+        """Before each step."""
+
+    def optimizer_stepped(self, optimizer: Any) -> None: ...
+
+
 class Backward(Protocol):
     """What the backward of one call needs of the time before it."""
 
@@ -106,3 +121,17 @@ class Port(Protocol):
 
     def hyper_parameters(self, optimizer: Any) -> dict[str, Any]:
         """Class and groups of an optimizer, with PyTorch's words for its hyper-parameters."""
+
+    def training(self, watcher: TrainingWatcher) -> list[Exchange]: ...
+
+    def keeps_graph(self, module: Any) -> bool:
+        """Whether a call of the module is differentiated afterwards, wherever it is made."""
+
+    def is_trained(self, module: Any) -> bool:
+        """Whether a module has parameters that want gradients."""
+
+    def described(self, module: Any) -> dict[str, Any]:
+        """Its class and the number of elements of its parameters."""
+
+    def number(self, value: Any) -> float | None:
+        """The real number that a result is, or begins with; None: it is none."""

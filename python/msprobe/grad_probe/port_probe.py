@@ -31,6 +31,10 @@ class PortProbe:
         self._names: list[str] = []
         self._step = 0
 
+    @property
+    def is_watching(self) -> bool:
+        return self._optimizer is not None
+
     def monitor(self, optimizer: object) -> None:
         if optimizer is self._optimizer:
             return

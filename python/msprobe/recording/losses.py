@@ -20,9 +20,34 @@ from msprobe.training.measurement import has_numbers
 from msprobe.training.phases import watch_backward
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 HEADER = ("step", "loss", "backward_calls")
+
+
+class LossFile:
+    """Lines are on disk when they are written, so that a killed process leaves what it had. There is no file
+    before the first.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: Any = None
+
+    def add(self, step: int, losses: Sequence[float]) -> None:
+        if self._file is None:
+            make_directory(self._path.parent)
+            opened = open_to_write(self._path)
+            self._file = io.TextIOWrapper(opened, encoding="ascii", newline="", line_buffering=True)
+            csv.writer(self._file, lineterminator="\n").writerow(HEADER)
+        loss = repr(sum(losses)) if losses else ""
+        csv.writer(self._file, lineterminator="\n").writerow([step, loss, len(losses)])
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 class LossRecorder:
@@ -36,7 +61,7 @@ class LossRecorder:
         self._now: list[Any] = []
         self._before: tuple[int, list[Any]] | None = None
         self._watches = watch_backward(self._note)
-        self._file: Any = None
+        self._file = LossFile(path)
 
     def install(self) -> None:
         for watch in self._watches:
@@ -54,9 +79,7 @@ class LossRecorder:
         for watch in reversed(self._watches):
             watch.remove()
         self._write_before()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._file.close()
 
     def _note(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         with contextlib.suppress(Exception):  # what cannot be read is no loss
@@ -67,15 +90,7 @@ class LossRecorder:
             return
         step, values = self._before
         self._before = None
-        if self._file is None:
-            make_directory(self.path.parent)
-            # Line by line, so that a killed process leaves what it had.
-            opened = open_to_write(self.path)
-            self._file = io.TextIOWrapper(opened, encoding="ascii", newline="", line_buffering=True)
-            csv.writer(self._file, lineterminator="\n").writerow(HEADER)
-        numbers = [float(value.item()) for value in values]
-        loss = repr(sum(numbers)) if numbers else ""
-        csv.writer(self._file, lineterminator="\n").writerow([step, loss, len(numbers)])
+        self._file.add(step, [float(value.item()) for value in values])
 
 
 def _scalars(tensors: Any) -> list[Any]:

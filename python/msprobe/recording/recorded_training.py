@@ -39,6 +39,8 @@ class Seen:
     first_step: int = 0
     """How many steps the optimizer had made before: the training was resumed."""
     notes: list[str] = field(default_factory=list)
+    described: list[dict[str, Any]] = field(default_factory=list)
+    """Class and number of parameters, of models that are not torch's."""
 
 
 class RecordedTraining:

@@ -80,14 +80,22 @@ class RunFile:
     """The file of this process. It is there from the beginning on, so that no other run takes the folder."""
 
     def __init__(
-        self, settings: RunSettings, program: list[str], started_as: list[str] | None = None
+        self,
+        settings: RunSettings,
+        program: list[str],
+        started_as: list[str] | None = None,
+        *,
+        framework: str = "torch",
+        rank: int | None = None,
     ) -> None:
         """Raises InvalidArgument when another process or run has this rank of the folder, and IoError.
 
         program: what was run: the words behind `python`. started_as: those of `msprobe run` before it.
+        framework: whose version is told. rank: where torch.distributed does not have it.
         """
         self._settings = settings
-        self._rank = rank_of_process()
+        self._framework = framework
+        self._rank = rank_of_process() if rank is None else rank
         self._started = _now()
         self._program = concealed_words(program)
         self._started_as = None if started_as is None else concealed_words(started_as)
@@ -120,14 +128,11 @@ class RunFile:
             "rank": self._rank,
             "world_size": os.environ.get("WORLD_SIZE", "1"),
             "python": sys.version.split()[0],
-            "torch": str(getattr(sys.modules.get("torch"), "__version__", "")),
+            self._framework: str(getattr(sys.modules.get(self._framework), "__version__", "")),
             "started": self._started,
             "ended": None if outcome == "running" else _now(),
             "outcome": outcome,
-            "models": [
-                {"class": type(unwrapped(model)).__name__, "parameters": _parameter_count(model)}
-                for model in seen.models
-            ],
+            "models": seen.described or [_described(model) for model in seen.models],
             "optimizers": seen.optimizers,
             "steps": seen.steps,
             "optimizer_steps": seen.optimizer_steps,
@@ -141,6 +146,10 @@ class RunFile:
             "notes": [concealed_in(note) for note in seen.notes],
         }
         write_text(self.path, json.dumps(content, indent=1) + "\n")
+
+
+def _described(model: Any) -> dict[str, Any]:
+    return {"class": type(unwrapped(model)).__name__, "parameters": _parameter_count(model)}
 
 
 def _parameter_count(model: Any) -> int:

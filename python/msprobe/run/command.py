@@ -14,6 +14,7 @@ from msprobe.terminal.command_line import Parser, add_junit
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
+    from msprobe.port_recording import PortRecording
     from msprobe.recorders import RunRecording
 
 _WITH_VALUE = (
@@ -50,6 +51,7 @@ def main(arguments: list[str], *, command: str = "run") -> int:
     from msprobe.experiment.changes import at_start, recorders, with_torch
     from msprobe.experiment.plan import parse_change
     from msprobe.hooks.arming import when_torch_is_imported
+    from msprobe.port_recording import mindspore_recording
     from msprobe.recorders import RunRecording
     from msprobe.recording.launch import words_before_run
     from msprobe.recording.run_file import earlier_run, rank_of_process, remove_run
@@ -86,8 +88,13 @@ def main(arguments: list[str], *, command: str = "run") -> int:
     if changes:
         when_torch_is_imported(lambda: with_torch(changes))
     when_torch_is_imported(recording.begin)
+    other = mindspore_recording(
+        settings,
+        [*(["-m"] if is_module else []), *words],
+        [*words_before_run(command), command, *_kept(ours)],
+    )
     try:
-        code = program.run(lambda ending: _end(recording, ending, quiet=asked.quiet))
+        code = program.run(lambda ending: _end(recording, other, ending, quiet=asked.quiet))
     except SystemExit as ending:
         if ending.code or not asked.perturb:  # that of the script
             raise
@@ -130,13 +137,17 @@ def _kept(ours: list[str]) -> list[str]:
     return kept
 
 
-def _end(recording: RunRecording, ending: BaseException | None, *, quiet: bool) -> None:
+def _end(recording: RunRecording, other: PortRecording, ending: BaseException | None, *, quiet: bool) -> None:
+    """other: of a framework behind a port; the file of the run is that of whichever saw a model."""
     from msprobe.recording.run_file import rank_of_process
 
-    recording.end(_outcome(ending), always=True)
+    other.end(_outcome(ending))
+    recording.end(_outcome(ending), always=not other.has_seen_a_model)
     if quiet:
         return
-    if recording.summary and (rank_of_process() == 0 or not recording.recorded):
+    if other.summary:
+        print(f"msprobe: {other.summary}", file=sys.stderr, flush=True)
+    elif recording.summary and (rank_of_process() == 0 or not recording.recorded):
         print(f"msprobe: {recording.summary}", file=sys.stderr, flush=True)
     if recording.benchmark is not None:
         print(f"msprobe: {recording.benchmark.sentence}", file=sys.stderr, flush=True)

@@ -71,6 +71,7 @@ class Tensor:
 
     dtype = property(lambda self: Type(self.values.dtype.name.capitalize()))
     shape = property(lambda self: self.values.shape)
+    size = property(lambda self: self.values.size)
 
     def data_ptr(self) -> int:
         return int(self.values.ctypes.data)
@@ -126,6 +127,8 @@ class Shape(Primitive):
 
 
 class Cell:
+    training = requires_grad = False
+
     def __init__(self) -> None:
         self._params: dict[str, Parameter] = {}
         self._cells: dict[str, Cell] = {}
@@ -160,6 +163,10 @@ class Cell:
         for name, cell in self._cells.items():
             yield from cell.cells_and_names(f"{prefix}.{name}" if prefix else name)
 
+    def get_parameters(self) -> Iterator[Parameter]:
+        for _, cell in self.cells_and_names():
+            yield from cell._params.values()
+
     def trainable_params(self) -> list[Parameter]:
         found = []
         for path, cell in self.cells_and_names():
@@ -178,6 +185,24 @@ class Dense(Cell):
     def construct(self, x: Tensor) -> Tensor:
         self.shape_op(x)
         return self.matmul(x, self.weight)
+
+
+class Optimizer(Cell):
+    """Plain gradient descent."""
+
+    def __init__(self, parameters: list[Parameter], rate: float = 0.1) -> None:
+        super().__init__()
+        self.__dict__["parameters"], self.rate = parameters, rate
+
+    def get_lr(self) -> float:
+        return self.rate
+
+    def get_weight_decay(self) -> float:
+        return 0.0
+
+    def construct(self, gradients: Any) -> None:
+        for parameter, gradient in zip(self.parameters, gradients):
+            parameter.values -= np.float32(self.rate) * gradient.values
 
 
 def relu(x: Tensor) -> Tensor:
@@ -218,6 +243,10 @@ def gradients_of(loss: Tensor, parameters: list[Parameter]) -> list[Any]:
     return [Tensor(leaves[p._grad_node.id]) for p in parameters if p._grad_node]
 
 
+def _pynative_func_grad_forward(function: Any, *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
 class _JitExecutor:
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
@@ -245,7 +274,8 @@ def modules() -> dict[str, types.ModuleType]:
     )
     no_grad = type("no_grad", (), {"__enter__": lambda self: self, "__exit__": lambda self, *_: None})
     api = module("mindspore.common.api", _no_grad=no_grad, _JitExecutor=_JitExecutor)
-    nn = module("mindspore.nn", Cell=Cell, Dense=Dense)
+    nn = module("mindspore.nn", Cell=Cell, Dense=Dense, Optimizer=Optimizer)
+    base = module("mindspore.ops.composite.base", _pynative_func_grad_forward=_pynative_func_grad_forward)
     root = module(
         "mindspore",
         Tensor=Tensor,
@@ -264,6 +294,9 @@ def modules() -> dict[str, types.ModuleType]:
     return {
         "mindspore": root,
         "mindspore.ops": ops,
+        "mindspore.ops.composite": module("mindspore.ops.composite", base=base),
+        "mindspore.ops.composite.base": base,
+        "mindspore.experimental.optim": module("mindspore.experimental.optim", Optimizer=Optimizer),
         "mindspore.nn": nn,
         "mindspore.communication": communication,
         "mindspore.common": module("mindspore.common", api=api),

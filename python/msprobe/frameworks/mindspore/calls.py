@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import json
 import sys
@@ -16,7 +17,7 @@ from msprobe.hooks.functions import AttributeExchange
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from msprobe.frameworks.port import Observer
+    from msprobe.frameworks.port import Observer, TrainingWatcher
     from msprobe.hooks.functions import Exchange, Removable
 
 # Beside this file, so that a team can add its own functions to it.
@@ -122,6 +123,42 @@ class OptimizerCalls:
 
     def remove(self) -> None:
         self._exchange.remove()
+
+
+class TrainingCalls:
+    """Tells a watcher of the calls of Cells, and of those that are optimizers."""
+
+    def __init__(self, cell: type, is_optimizer: Callable[[Any], bool], watcher: TrainingWatcher) -> None:
+        original: Any = cell.__call__
+
+        @functools.wraps(original)
+        def call(this: Any, *args: Any, **kwargs: Any) -> Any:
+            if not is_optimizer(this):
+                return watcher.module_call(this, functools.partial(original, this), args, kwargs)
+            watcher.optimizer_steps(this)
+            result = original(this, *args, **kwargs)
+            watcher.optimizer_stepped(this)
+            return result
+
+        self._exchange = AttributeExchange(cell, "__call__", call)
+
+    def install(self) -> None:
+        self._exchange.install()
+
+    def remove(self) -> None:
+        self._exchange.remove()
+
+
+def differentiated_calls(watcher: TrainingWatcher) -> Exchange:
+    """Of functions and Cells that value_and_grad(), grad() and GradOperation differentiate."""
+    module = importlib.import_module("mindspore.ops.composite.base")
+    name = "_pynative_func_grad_forward"
+    original: Any = getattr(module, name)
+
+    def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+        return watcher.differentiated(functools.partial(original, function), args, kwargs)
+
+    return AttributeExchange(module, name, functools.update_wrapper(call, original, updated=()))
 
 
 class OffWhileCompiled:

@@ -15,7 +15,9 @@ from msprobe.frameworks.mindspore.calls import (
     OptimizerCalls,
     OptimizerSteps,
     PrimitiveExchange,
+    TrainingCalls,
     cell_exchange,
+    differentiated_calls,
     function_exchange,
     function_exchanges,
 )
@@ -25,7 +27,7 @@ from msprobe.native import InvalidArgument, log
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from msprobe.frameworks.port import Backward, Named, Observer, View
+    from msprobe.frameworks.port import Backward, Named, Observer, TrainingWatcher, View
     from msprobe.hooks.functions import Exchange, Removable
 
 _DEEPEST = 50  # of values inside of each other
@@ -226,3 +228,30 @@ class MindSporePort:
 
     def hyper_parameters(self, optimizer: Any) -> dict[str, Any]:
         return hyper_parameters(optimizer, self.names_of_gradients(optimizer))
+
+    # ---- trainings that are recorded unchanged
+
+    def training(self, watcher: TrainingWatcher) -> list[Exchange]:
+        return [
+            TrainingCalls(self._ms.nn.Cell, self._is_optimizer, watcher),
+            differentiated_calls(watcher),
+        ]
+
+    def keeps_graph(self, module: Any) -> bool:
+        return bool(module.requires_grad)  # set_grad(), as TrainOneStepCell calls it
+
+    def is_trained(self, module: Any) -> bool:
+        return any(parameter.requires_grad for parameter in module.get_parameters())
+
+    def described(self, module: Any) -> dict[str, Any]:
+        sizes = [int(parameter.size) for parameter in module.get_parameters()]
+        return {"class": type(module).__name__, "parameters": sum(sizes)}
+
+    def number(self, value: Any) -> float | None:
+        found: Any = value
+        while isinstance(found, (tuple, list)) and found:
+            found = found[0]
+        if not isinstance(found, self._ms.Tensor) or found.size != 1:
+            return None
+        plain = found.astype(self._ms.float32) if str(found.dtype) == "BFloat16" else found
+        return float(plain.asnumpy().reshape(-1)[0])
