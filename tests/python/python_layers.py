@@ -19,7 +19,7 @@ ABOVE_FEATURES = (
     {"commands"},
     {"repeat", "resume", "hunt"},
     {"autostart", "capturing", "experiment"},
-    {"recorders"},
+    {"port_recording", "recorders"},
     {"debugger"},
     {"training_monitor"},
     {"diagnose"},
