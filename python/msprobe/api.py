@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from msprobe.diff.command import DiffResult
     from msprobe.grad_probe.comparator import ComparisonResult
     from msprobe.graph.view import GraphView
+    from msprobe.layout.replicas import ReplicaResult
     from msprobe.result import Cell
     from msprobe.rl.result import RlResult
     from msprobe.trend.comparison import Comparison
@@ -53,6 +54,7 @@ __all__ = [
     "grad_compare",
     "graph",
     "nan_analyze",
+    "replicas",
     "rl_compare",
     "run",
     "show",
@@ -212,6 +214,17 @@ def diagnose(
         shows_progress=False,
     )
     return with_page(answer, Path(output) / "index.html")
+
+
+def replicas(run: StrPath) -> ReplicaResult:
+    """Do the ranks of one run agree where its layout says that they must? (docs/layouts.md)
+
+    run: folder of `msprobe run`, or a dump path. Raises InvalidArgument and NothingToCompare.
+    """
+    from msprobe.layout.job import open_job
+    from msprobe.layout.replicas import check_replicas
+
+    return check_replicas(open_job(Path(run)))
 
 
 def compare(

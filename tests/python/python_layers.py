@@ -31,7 +31,7 @@ FEATURES_LAYER = len(ABOVE_FEATURES)
 DOORS_OF_COMPAT = {"__init__", "cli", "pytorch", "core", "mindspore"}
 BELOW_FEATURES = (
     {"recording", "seed"},
-    {"training", "replay", "transport", "frameworks"},
+    {"training", "replay", "transport", "frameworks", "layout"},
     {"hooks"},
     {"config"},
     {"files", "result", "tensors"},

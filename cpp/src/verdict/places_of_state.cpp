@@ -38,6 +38,9 @@ constexpr std::array<std::string_view, 4> kSameRule = {"foreach", "fused", "capt
 // (docs/formats/diagnosis.md); one with another device's rounding in each of its operators 9.
 constexpr double kOtherRule = 32;
 
+// In 16 bits some hundred roundings are all of a gradient: one of each bit of a sum is not.
+constexpr double kMostInCoarse = 1.0 / 16;
+
 // How far off tensors are, by their names.
 using Reached = std::map<std::string, Source, std::less<>>;
 
@@ -221,8 +224,24 @@ class StateWalk {
     return made_of(entry, gain, {before});
   }
 
+  // Both states are put together of those of several ranks (docs/layouts.md).
+  bool is_joined() const {
+    return target_["joined"].text() == "true" && reference_["joined"].text() == "true";
+  }
+
+  // Of one batch and equal weights, divided over ranks in two ways: R3 for the forward pass, of which no call
+  // is compared, and twice for the backward pass.
+  Place computed_in_parts(const EntryPair& entry) const {
+    Place place = place_of(entry);
+    const double unit = place.tensor.unit;
+    const double through = opaque(opaque(opaque(apart_at_start_, unit), unit), unit);
+    place.rule = Rule::kSameValue;
+    place.sources = {source_of(of_error(std::min(through, kMostInCoarse)), place.tensor)};
+    return place;
+  }
+
   Place gradient_place(const EntryPair& entry) const {
-    if (calls_.walk.compared == 0) return unknown(entry);
+    if (calls_.walk.compared == 0) return is_joined() ? computed_in_parts(entry) : unknown(entry);
     if (const auto facts = tensor_of(*entry.reference); facts.has_value()) {
       if (const metrics::Distance* made = calls_.gradients_of_parameters.find(*facts); made != nullptr) {
         return made_of(entry, Gain::kSum, {source_of(*made, tensor_of(*facts))});
@@ -349,8 +368,6 @@ class StateWalk {
     return std::all_of(compared.begin(), compared.end(), [&](const auto& one) {
       const metrics::Distance& apart = one.second.distance;
       const double unit = one.second.tensor.unit;
-      // In 16 bits so many roundings are all of it: one of each bit of a sum is not.
-      constexpr double kMostInCoarse = 1.0 / 16;
       const double most = std::max(gain * numbers().most_together * unit, gain * apart_at_start_);
       return apart.equal || apart.high <= std::min(most, kMostInCoarse);
     });

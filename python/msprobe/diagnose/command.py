@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msprobe.files.regular_file import read_text
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, absent, add_force, add_offset, add_runs, add_screen
+from msprobe.terminal.command_line import Parser, absent, add_force, add_offset, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -26,18 +26,22 @@ if TYPE_CHECKING:
     from msprobe.diagnose.run_folder import RunFolder
     from msprobe.files.left_out import LeftOut
 
-_FOLDERS = ("config", "gradients", "dump", "graph")  # of parts, below the output
+_FOLDERS = ("config", "gradients", "dump", "graph", "joined")  # of parts, below the output
 
 _EPILOG = """exit code: 0 the runs are equal or differ by rounding, 1 they differ or a part could not be
 compared, 2 an error.
 REFERENCE is the run that you trust, TARGET the one that you examine: folders of msprobe run, or folders that
 hold any of config packs, checkpoints, logs with losses, gradient records and dumps.
+With one run of several processes, alone: are the values equal that its layout says are the same on several
+ranks (docs/layouts.md)?
 example: msprobe diagnose run_a run_b -o diagnosis"""
 
 
 def main(arguments: list[str]) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
+    if asked.target is None:
+        return _replicas(parser, asked)
     reference, target, output = Path(asked.reference), Path(asked.target), Path(asked.output)
     for path in (reference, target):  # answered here, before anything heavier is imported
         if not path.exists():
@@ -71,6 +75,28 @@ def main(arguments: list[str]) -> int:
     return 0 if answer.follows else 1
 
 
+def _replicas(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> int:
+    """Of one run alone."""
+    run, output = Path(asked.reference), Path(asked.output)
+    if not run.exists():
+        parser.error(absent(run))
+    if not run.is_dir():
+        parser.error(f"{run}: expected the folder of a run")
+    given = [option for option in ("noise", "offset", "all_tables", "no_graph") if getattr(asked, option)]
+    if given:
+        parser.error(f"--{given[0].replace('_', '-')} needs two runs: REFERENCE and TARGET")
+    from msprobe.diagnose.replica_answer import FILE, console_text, write_answer
+    from msprobe.native import log_on_stderr
+
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
+        result = write_answer(run, output, force=asked.force)
+    if asked.json:
+        sys.stdout.write(read_text(output / FILE))
+    elif not asked.quiet:
+        sys.stdout.write(console_text(result, output, Paint(sys.stdout)))
+    return 0 if result.status == "equal" else 1
+
+
 def diagnose_runs(
     reference: Path,
     target: Path,
@@ -88,9 +114,9 @@ def diagnose_runs(
     the target begins; None: as the runs say. all_tables: of the dumps of all steps and ranks, not only of the
     one in question. cells: see Comparison. Raises InvalidArgument, NothingToCompare and IoError.
     """
+    from msprobe.diagnose.across_layouts import comparison_of
     from msprobe.diagnose.answer_file import FILE, PAGE, answer_json
     from msprobe.diagnose.page import page_html
-    from msprobe.diagnose.parts import Comparison
     from msprobe.diagnose.run_folder import find_run
     from msprobe.files.atomic_file import make_directory, write_text
     from msprobe.files.new_results import new_results
@@ -103,7 +129,7 @@ def diagnose_runs(
     results = (FILE, PAGE, "checkpoint.json", "checkpoint.html", "graph.html", *_FOLDERS)
     with new_results(output, results, force=force):
         make_directory(output)
-        comparison = Comparison(
+        comparison = comparison_of(
             *runs,
             output,
             shows_progress=shows_progress,
@@ -179,7 +205,10 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
         next_commands=tuple(commands),
         again=_again(a, b) if cause is not None else (),
         graph=page,
-        notes=(*_notes(a, b, parts, comparison.offset), *comparison.notes),
+        notes=(
+            *_notes(a, b, comparison.offset, is_joined=comparison.is_joined),
+            *comparison.notes,
+        ),
     )
 
 
@@ -197,13 +226,13 @@ def _hunt(reference: RunFolder, target: RunFolder) -> str:
     return f"msprobe hunt --reference {reference_words} --target {target_words}"
 
 
-def _notes(a: RunFolder, b: RunFolder, parts: list[PartResult], offset: int) -> list[str]:
+def _notes(a: RunFolder, b: RunFolder, offset: int, *, is_joined: bool) -> list[str]:
     """The command lines are no setting of the training, but a hint where to look."""
     from msprobe.compare.console import began
 
     notes = [began(offset)] if offset else []
     notes += [f"{run.path.name}: {note}" for run in (a, b) for note in run.notes]
-    if a.processes and b.processes and a.processes != b.processes:
+    if a.processes and b.processes and a.processes != b.processes and not is_joined:
         notes.append(
             f"{a.processes} and {b.processes} processes trained: where they share a batch, a rank sees a "
             "part of it, and its inputs and losses differ; the gradients are those of the batch"
@@ -361,7 +390,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    add_runs(parser, "folder of msprobe run")
+    add("reference", metavar="REFERENCE", help="folder of msprobe run, of the run that you trust; alone: its "
+        "ranks are held against each other")  # fmt: skip
+    add("target", metavar="TARGET", nargs="?", help="the same of the run that you examine")
     add("-o", "--output", metavar="OUT", default="./diagnosis", help="folder for the results, made if needed "
         "(default: ./diagnosis)")  # fmt: skip
     add_force(parser)

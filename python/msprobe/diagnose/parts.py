@@ -67,6 +67,9 @@ _PLACE = re.compile(r"at step ([0-9]{1,9}), rank ([0-9]{1,9})")
 class Comparison:
     """The comparison of two runs, part by part; reports go below `output`."""
 
+    is_joined = False
+    """Each run is read as one logical process."""
+
     def __init__(
         self,
         a: RunFolder,
@@ -121,6 +124,10 @@ class Comparison:
     def left_out(self) -> list[LeftOut]:
         return of_runs(self._a, self._b)
 
+    def begin_alike(self) -> bool:
+        """Whether both see the same data and weights in their first step."""
+        return not self.offset
+
     def compare(self, part: Part, look: Callable[[], PartResult]) -> PartResult:
         """A part that cannot be compared says why, and the others go on."""
         have = [self._part_of(run, part) for run in (self._a, self._b)]
@@ -164,7 +171,7 @@ class Comparison:
         folder = self._output / "config"
         check_output(folder, (self._a.pack, self._b.pack))
         with read_pack(self._a.pack) as reference, read_pack(self._b.pack) as target:
-            result = compare_packs(reference, target, begin_alike=not self.offset)
+            result = compare_packs(reference, target, begin_alike=self.begin_alike())
             files = write_outputs(folder, result, reference, target, with_packs=False)
         self.notes += [f"config: {said}" for said in result.parted_replicas]
         errors = [one for one in result.ranked if one.difference.level == ERROR]

@@ -1,68 +1,21 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where the local shard of a DTensor lies, as dump.json says it under "dtensor" (docs/formats/dump.md).
-
-Nothing here communicates: only what a DTensor and its mesh know of themselves is asked.
-"""
+"""Where the parameters that fully_shard() has gathered lie, as dump.json says it under "dtensor"."""
 
 from __future__ import annotations
 
-import functools
-import zlib
 from typing import TYPE_CHECKING, Any
 
 from msprobe.training.fully_sharded import parameter_groups
 from msprobe.training.model_parts import modules
+from msprobe.training.placement import placement_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torch import nn
 
-    Placement = dict[str, Any]
-
-
-def placement_of(spec: Any) -> Placement:
-    """That of a DTensor with this DTensorSpec."""
-    try:
-        return _known(spec)
-    except TypeError:  # a symbolic shape has no hash
-        return _placement(spec)
-
-
-@functools.lru_cache(maxsize=4096)
-def _known(spec: Any) -> Placement:
-    return _placement(spec)
-
-
-def _placement(spec: Any) -> Placement:
-    return {
-        "shape": [int(size) for size in spec.shape],
-        "placements": [_text(placement) for placement in spec.placements],
-        **_mesh(spec.mesh),
-    }
-
-
-@functools.lru_cache(maxsize=256)
-def _mesh(mesh: Any) -> Placement:
-    import torch
-
-    with torch._C.DisableTorchFunction():  # so that no mode sees what is asked here
-        ranks = mesh.mesh.flatten().tolist()
-    return {
-        "mesh": f"{zlib.crc32(str(ranks).encode()):08x}",
-        "mesh_shape": [int(size) for size in mesh.shape],
-        "mesh_dims": list(mesh.mesh_dim_names or ()),
-        "coordinate": [int(place) for place in mesh.get_coordinate() or ()],
-    }
-
-
-def _text(placement: Any) -> str:
-    """ "Shard(0)", "Replicate", "Partial(sum)": the same in each release of torch."""
-    name = type(placement).__name__.lstrip("_")
-    own = [getattr(placement, key, None) for key in ("dim", "split_factor", "reduce_op")]
-    arguments = ", ".join(str(value) for value in own if value is not None)
-    return f"{name}({arguments})" if arguments else name
+    from msprobe.training.placement import Placement
 
 
 def gathered_parameters(model: nn.Module) -> Iterator[tuple[nn.Module, dict[str, Placement]]]:

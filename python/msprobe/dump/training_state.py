@@ -18,6 +18,7 @@ from msprobe.dump.training_phases import GradientWatch, OptimizerWatch
 from msprobe.dump.training_state_file import FILE, LINE, TrainingStateFile
 from msprobe.hooks.functions import Hooks
 from msprobe.native import import_torch, log, torch_adapter
+from msprobe.training.job_layout import job_layout
 from msprobe.training.json_text import Json, json_text
 from msprobe.training.measurement import entries, has_numbers, members
 from msprobe.training.model_parts import named_buffers, named_modules, named_parameters, parameters
@@ -228,6 +229,9 @@ class _Step:
 
     def _measure_before(self, parameters: list[tuple[str, nn.Parameter]]) -> None:
         report = self.report
+        with report.noting("layout of the job"):
+            for name, value in job_layout(self._models).items():
+                report.set("layout", name, value)
         if "rng" in self._kinds:
             self._measure_random("start")
         if "determinism" in self._kinds:

@@ -8,6 +8,7 @@ could be measured.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from msprobe.terminal.command_line import Parser, add_junit
@@ -16,10 +17,11 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from msprobe.port_recording import PortRecording
     from msprobe.recorders import RunRecording
+    from msprobe.recording.settings import RunSettings
 
 _WITH_VALUE = (
     "-c", "--config", "-o", "--output", "--steps", "--level", "--with", "--without", "--format", "--set",
-    "--mode",
+    "--mode", "--ranks",
 )  # fmt: skip
 
 # As in recording/settings.py, which is not loaded to answer a wrong command line.
@@ -47,6 +49,10 @@ def main(arguments: list[str], *, command: str = "run") -> int:
     asked = parser.parse_args(ours)
     if not words:
         parser.error(f"expected {'a module after -m' if is_module else 'a script, or -m and a module'}")
+    if asked.ranks is not None:
+        return _run_ranks(parser, asked, ours, [*(["-m"] if is_module else []), *words])
+    if asked.against_one:
+        parser.error("--against-one needs --ranks N")
     from msprobe.autostart import disarm
     from msprobe.experiment.changes import at_start, recorders, with_torch
     from msprobe.experiment.plan import parse_change
@@ -54,28 +60,16 @@ def main(arguments: list[str], *, command: str = "run") -> int:
     from msprobe.port_recording import mindspore_recording
     from msprobe.recorders import RunRecording
     from msprobe.recording.launch import words_before_run
-    from msprobe.recording.run_file import earlier_run, rank_of_process, remove_run
+    from msprobe.recording.run_file import rank_of_process
     from msprobe.recording.script import Program
-    from msprobe.recording.settings import run_settings
+    from msprobe.run.ranks import PART_OF_RUN
 
     changes = tuple(parse_change(text) for text in asked.set)
     at_start(changes, in_this_process=True)
-    settings = run_settings(
-        asked.config,
-        asked.output,
-        asked.steps,
-        asked.level,
-        asked.without,
-        monitor=asked.monitor or "monitor" in asked.with_,
-        perturb=asked.perturb or "",
-    )
+    settings = _settings(asked, asked.output)
     program = Program(words, is_module=is_module)
-    if rank_of_process() == 0:  # the others begin when this one does
-        earlier = earlier_run(settings)
-        if earlier is not None and not asked.force:
-            parser.error(f"{earlier}: there is a run already; choose another -o, or replace it with --force")
-        if earlier is not None:
-            remove_run(settings.output)
+    if rank_of_process() == 0 and PART_OF_RUN not in os.environ:  # the others begin when this one does
+        _make_room(parser, settings, force=asked.force)
     disarm()
     recording = RunRecording(
         settings,
@@ -87,6 +81,10 @@ def main(arguments: list[str], *, command: str = "run") -> int:
     )
     if changes:
         when_torch_is_imported(lambda: with_torch(changes))
+    if asked.fold:
+        from msprobe.training.folded import fold_reductions
+
+        when_torch_is_imported(fold_reductions)
     when_torch_is_imported(recording.begin)
     other = mindspore_recording(
         settings,
@@ -100,6 +98,74 @@ def main(arguments: list[str], *, command: str = "run") -> int:
             raise
         code = 0
     return code or _code_of_perturbation(recording, asked_for=bool(asked.perturb))
+
+
+def _settings(asked: argparse.Namespace, output: str | None) -> RunSettings:
+    from msprobe.recording.settings import run_settings
+
+    return run_settings(
+        asked.config,
+        output,
+        asked.steps,
+        asked.level,
+        asked.without,
+        monitor=asked.monitor or "monitor" in asked.with_,
+        perturb=asked.perturb or "",
+    )
+
+
+def _make_room(parser: argparse.ArgumentParser, settings: RunSettings, *, force: bool) -> None:
+    """A run that is there already is removed, or is an error."""
+    from msprobe.recording.run_file import earlier_run, remove_run
+
+    earlier = earlier_run(settings)
+    if earlier is not None and not force:
+        parser.error(f"{earlier}: there is a run already; choose another -o, or replace it with --force")
+    if earlier is not None:
+        remove_run(settings.output)
+
+
+def _run_ranks(
+    parser: argparse.ArgumentParser, asked: argparse.Namespace, ours: list[str], words: list[str]
+) -> int:
+    """Several processes on this machine; with --against-one also one, and the diagnosis."""
+    from msprobe.run.ranks import run_ranks
+
+    settings = _settings(asked, asked.output)
+    output = str(settings.output)
+    runs = {output: asked.ranks, **({f"{output}_one": 1} if asked.against_one else {})}
+    for folder in runs:
+        _make_room(parser, _settings(asked, folder), force=asked.force)
+    options = _without(ours, {"--ranks": 1, "--against-one": 0, "-o": 1, "--output": 1})
+    for folder, count in runs.items():
+        if not asked.quiet:
+            many = "1 process" if count == 1 else f"{count} processes"
+            print(f"msprobe: {many} -> {folder}", file=sys.stderr, flush=True)
+        code = run_ranks(count, ["run", *options, "-o", folder, *words])
+        if code:
+            return code
+    if not asked.against_one:
+        return 0
+    from msprobe.diagnose.command import main as diagnose
+
+    shown = ["--quiet"] if asked.quiet else []
+    replace = ["--force"] if asked.force else []
+    return diagnose([f"{output}_one", output, "-o", f"{output}_diagnosis", *shown, *replace])
+
+
+def _without(arguments: list[str], options: dict[str, int]) -> list[str]:
+    """Without some options and the words that belong to them; an option may hold its word: --ranks=2."""
+    kept: list[str] = []
+    skipped = 0
+    for word in arguments:
+        name = word.partition("=")[0]
+        if skipped:
+            skipped -= 1
+        elif name in options:
+            skipped = 0 if "=" in word else options[name]
+        else:
+            kept.append(word)
+    return kept
 
 
 def _code_of_perturbation(recording: RunRecording, *, asked_for: bool) -> int:
@@ -159,6 +225,12 @@ def _end(recording: RunRecording, other: PortRecording, ending: BaseException | 
         text = console_text(recording.perturbation.result, recording.perturbation.files, Paint(sys.stderr))
         sys.stderr.write(text)
         sys.stderr.flush()
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"expected a number of 1 or more, found {text!r}")
+    return int(text)
 
 
 def _outcome(ending: BaseException | None) -> str:
@@ -239,6 +311,24 @@ def _parser(command: str) -> Parser:
             help="as msprobe perturb --mode MODE, which tells more",
         )
     add_junit(parser, "with --perturb, ")
+    add(
+        "--ranks",
+        metavar="N",
+        type=_count,
+        help="start N processes on this machine, as torchrun does, and record them in one folder",
+    )
+    add(
+        "--against-one",
+        action="store_true",
+        help="with --ranks: also run it in one process (OUT_one), and diagnose (OUT_diagnosis): does the "
+        "parallel training compute what one process does? (docs/layouts.md)",
+    )
+    add(
+        "--fold",
+        action="store_true",
+        help="sum over ranks in a fixed order, so that data-parallel layouts compare bit for bit; slower "
+        "(docs/layouts.md)",
+    )
     add("--force", action="store_true", help="replace a run that is in OUT already")
     add("--quiet", action="store_true", help="print nothing of our own but errors")
     add("-m", dest="module", metavar="MODULE", help="run a module, as python -m does; ends our options")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msprobe.files.credentials import concealed_argument
 from msprobe.native import UnsupportedError, import_torch, torch_adapter
 from msprobe.training.json_text import Json, json_text
+from msprobe.training.placement import placement_of
 from msprobe.training.torch_state import OMITTED, memory_of, plain
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Literal
 
+    from msprobe.training.placement import Placement
 
 _DEEPEST = 20
 
@@ -101,11 +103,19 @@ def measure(tensor: Any, requires_grad: bool | None = None) -> Json:
         found = {"requires_grad": requires_grad, **found}
     if memory is None:
         return Json(json.dumps(found))
+    place = _place_in_whole(tensor, memory) if "part" in found and hasattr(tensor, "placements") else None
+    if place is not None:
+        found["dtensor"] = place
     try:
         statistics = torch_adapter().state_statistics(memory)
     except UnsupportedError as error:
         return Json(json.dumps({**found, "unmeasured": str(error)}))
     return Json(f"{json.dumps(found)[:-1]}, {statistics}}}")
+
+
+def _place_in_whole(tensor: Any, memory: Any) -> Placement:
+    """With the shape of the shard."""
+    return {**placement_of(tensor._spec), "local_shape": [int(size) for size in memory.shape]}
 
 
 def described(tensor: Any) -> tuple[dict[str, Any], Any]:

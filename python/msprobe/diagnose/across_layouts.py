@@ -1,0 +1,197 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The comparison of two runs that are laid out over their ranks in other ways: each is read as one logical
+run first (docs/layouts.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from msprobe.diagnose.answer import PartResult
+from msprobe.diagnose.cause import Cause
+from msprobe.diagnose.losses import compare_losses, read_ranks
+from msprobe.diagnose.parts import Comparison
+from msprobe.files.left_out import left_out
+from msprobe.layout.job import open_job
+from msprobe.layout.joining import differ_in_layout, write_joined
+from msprobe.layout.replicas import check_replicas
+from msprobe.native import Error, NothingToCompare
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from msprobe.diagnose.cause import Stage
+    from msprobe.diagnose.run_folder import RunFolder
+    from msprobe.layout.joining import Joined
+    from msprobe.layout.replicas import Mismatch
+
+FOLDER = "joined"
+
+_OF_SINGLE_RANKS = "records of single ranks are not joined; the gradients of the logical runs are in the dump"
+# A copy that is none is seen to the bit; that it is the cause is as sure as any answer is.
+_SURE = 0.95
+_STAGE: dict[str, Stage] = {
+    "weight": "initial weights",
+    "gradient": "gradients",
+    "setting": "optimizer",
+    "state": "optimizer",
+}
+
+
+def comparison_of(
+    a: RunFolder,
+    b: RunFolder,
+    output: Path,
+    *,
+    shows_progress: bool,
+    noise: Sequence[Path],
+    offset: int | None,
+    all_tables: bool,
+) -> Comparison:
+    """Of ranks with each other, or of logical runs where the layouts differ."""
+    joined = None
+    if a.dump and b.dump:
+        reference, target = open_job(a.dump), open_job(b.dump)
+        if differ_in_layout(reference, target):
+            shift = b.first_step - a.first_step if offset is None else offset
+            try:
+                joined = write_joined(reference, target, output / FOLDER, shift)
+            except NothingToCompare:
+                joined = None
+    if joined is None:
+        return Comparison(
+            a, b, output, shows_progress=shows_progress, noise=noise, offset=offset, all_tables=all_tables
+        )
+    return AcrossLayouts(a, b, joined, output, shows_progress=shows_progress, noise=noise, offset=offset)
+
+
+class AcrossLayouts(Comparison):
+    """Dumps are those of the logical runs."""
+
+    is_joined = True
+
+    def __init__(
+        self,
+        a: RunFolder,
+        b: RunFolder,
+        joined: Joined,
+        output: Path,
+        *,
+        shows_progress: bool,
+        noise: Sequence[Path],
+        offset: int | None,
+    ) -> None:
+        super().__init__(
+            replace(a, dump=joined.reference),
+            replace(b, dump=joined.target),
+            output,
+            shows_progress=shows_progress,
+            noise=noise,
+            offset=offset,
+        )
+        self._joined = joined
+        self._jobs = [("reference", a.dump), ("target", b.dump)]
+
+    @property
+    def rank_count(self) -> int:
+        return 1
+
+    def graph(self, cause: Cause) -> None:
+        """The graphs of ranks are joined by `msprobe graph --merge`."""
+
+    def _config(self) -> PartResult:
+        """Data and weights of single ranks are parts of those of the runs."""
+        part = super()._config()
+        return replace(part, status="equal" if part.status == "incomplete" else part.status, not_compared=())
+
+    def begin_alike(self) -> bool:
+        return False
+
+    def _dump(self) -> PartResult:
+        part = super()._dump()
+        found = [cause for name, dump in self._jobs if dump for cause in self._mismatches(name, dump)]
+        steps = [cause.step for cause in part.causes if cause.step is not None]
+        first = [cause for cause in found if not steps or (cause.step or 0) <= min(steps)]
+        reference, target = self._joined.layouts
+        self.notes.append(
+            f"the layouts differ: {reference} -> {target}; weights, gradients and states of the optimizer "
+            "were put together and compared"
+        )
+        part = replace(part, not_compared=(*part.not_compared, *self._joined.left_out))
+        if not first:
+            return part
+        step = min(cause.step or 0 for cause in first)
+        return replace(
+            part,
+            status="differ",
+            sentence=first[0].reason,
+            causes=(*first, *part.causes),
+            first_step=step,
+            clear_step=step,
+        )
+
+    def _mismatches(self, name: str, dump: Path) -> list[Cause]:
+        try:
+            result = check_replicas(open_job(dump))
+        except Error:  # of one process, or nothing says what must be equal
+            return []
+        return [_cause_of(name, result.mismatches[0])] if result.mismatches else []
+
+    def _losses(self) -> PartResult:
+        """The mean over ranks is the loss of the batch where all ranks have as many samples; where they have
+        not, nothing of it follows from the losses of the ranks alone.
+        """
+        a, b = (_mean(read_ranks(run.losses, shift)) for run, shift in ((self._a, 0), (self._b, self.offset)))
+        result = compare_losses(a, b, self._evidence())
+        if result.steps == 0:
+            return PartResult("losses", "failed", "no step has a loss in both")
+        if result.first is None:
+            return PartResult(
+                "losses", "equal", f"the losses of {result.steps} steps are equal", curves=result
+            )
+        if result.first_beyond is None:
+            largest, step = result.largest
+            return PartResult(
+                "losses",
+                "rounding",
+                f"the losses of {result.steps} steps, as means over ranks, differ by {largest:.2g} of their "
+                f"size at most (step {step}), which rounding explains",
+                curves=result,
+            )
+        unlike = left_out(
+            f"the means over ranks differ from step {result.first_beyond} on; they are the loss of the batch "
+            "only where all ranks weigh the same",
+            name="losses",
+            is_difference=False,
+        )
+        return PartResult("losses", "absent", "the losses of ranks were not joined", not_compared=(unlike,))
+
+    def _gradients(self) -> PartResult:
+        apart = left_out(_OF_SINGLE_RANKS, is_difference=False)
+        return PartResult("gradients", "absent", _OF_SINGLE_RANKS, not_compared=(apart,))
+
+
+def _mean(ranks: dict[int, dict[int, float]]) -> dict[int, float]:
+    """Of the steps that all ranks have."""
+    if not ranks:
+        return {}
+    steps = set.intersection(*(set(losses) for losses in ranks.values()))
+    return {step: math.fsum(losses[step] for losses in ranks.values()) / len(ranks) for step in sorted(steps)}
+
+
+def _cause_of(name: str, found: Mismatch) -> Cause:
+    said = found.sentence.partition(": ")[2]
+    return Cause(
+        stage=_STAGE[found.kind],
+        part="dump",
+        name=f"replicas: {found.kind} {found.name}",
+        reason=f"{said}: {found.why}; {found.should}",
+        confidence=_SURE if found.declared else 0.8,
+        step=found.step,
+        plain=f"in the {name} {said}",
+        module=found.parameter.rpartition(".")[0],
+    )

@@ -1,0 +1,110 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The training state of all ranks of a run, step by step (docs/formats/diagnosis.md)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from msprobe.files.dump_folders import RANK, STEP, Form, form_of, numbered
+from msprobe.files.left_out import LeftOut, left_out
+from msprobe.files.regular_file import read_text
+from msprobe.files.run_folder import dump_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    State = dict[str, Any]
+
+FILE = "diagnosis.json"
+
+
+@dataclass
+class Job:
+    """Which files there are of a run, and which of them could not be read."""
+
+    folder: Path
+    steps: dict[int, dict[int, Path]]
+    """Folders of ranks, by step and rank."""
+    left_out: list[LeftOut] = field(default_factory=list)
+
+    @property
+    def ranks(self) -> list[int]:
+        """All that recorded any step."""
+        return sorted({rank for ranks in self.steps.values() for rank in ranks})
+
+    def states(self) -> Iterator[tuple[int, dict[int, State]]]:
+        """By step, the states of its ranks. Only those of one step are in memory."""
+        return ((step, self.states_of(step)) for step in sorted(self.steps))
+
+    def states_of(self, step: int) -> dict[int, State]:
+        """By rank; empty for a step that was not recorded."""
+        folders = self.steps.get(step, {})
+        read = {rank: self._read(folder, step, rank) for rank, folder in sorted(folders.items())}
+        states = {rank: state for rank, state in read.items() if state is not None}
+        expected = {*self.ranks, *range(self._world_size(states, step))} if folders else set()
+        for rank in sorted(expected - set(folders)):
+            self._leave_out(left_out("not recorded", step, rank))
+        return states
+
+    def _leave_out(self, one: LeftOut) -> None:
+        if one not in self.left_out:
+            self.left_out.append(one)
+
+    def _world_size(self, states: dict[int, State], step: int) -> int:
+        """As the ranks say. Ranks of two jobs in one folder say different numbers."""
+        sizes = {rank: size for rank, state in states.items() if (size := world_size(state)) is not None}
+        if len(set(sizes.values())) > 1:
+            of_job = " and ".join(map(str, sorted(set(sizes.values()))))
+            self._leave_out(left_out(f"its ranks are of jobs of {of_job} processes", step))
+        return max((size for size in sizes.values()), default=0)
+
+    def _read(self, folder: Path, step: int, rank: int) -> State | None:
+        path = folder / FILE
+        try:
+            content = json.loads(read_text(path))
+        except FileNotFoundError:
+            reason = f"there is no {FILE}"
+        except OSError as error:
+            reason = f"{FILE} cannot be read: {error.strerror}"
+        except (ValueError, RecursionError):
+            reason = f"{FILE} is no JSON"
+        else:
+            if isinstance(content, dict):
+                return content
+            reason = f"{FILE} holds no object"
+        self._leave_out(left_out(reason, step, rank))
+        return None
+
+
+def open_job(path: Path) -> Job:
+    """path: of a run, or a folder of steps. Raises InvalidArgument."""
+    folder = dump_of(path)
+    if form_of(folder) is not Form.RUN:
+        return Job(folder, {})
+    steps = {step: numbered(at, RANK) for step, at in sorted(numbered(folder, STEP).items())}
+    return Job(folder, steps)
+
+
+_MOST_RANKS = 1 << 20
+
+
+def world_size(state: State) -> int | None:
+    """None: the file does not say."""
+    size = section(state, "layout").get("world_size")
+    return size if isinstance(size, int) and 0 < size <= _MOST_RANKS else None
+
+
+def section(state: State, name: str) -> State:
+    """An object of the file; empty where there is none."""
+    found = state.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def items(state: State, name: str) -> list[State]:
+    """A list of objects; what is none is passed by."""
+    found = state.get(name)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

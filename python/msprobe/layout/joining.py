@@ -1,0 +1,236 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Two runs of different layouts, each written as one logical process, so that whatever compares dumps
+compares them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.left_out import LeftOut, left_out
+from msprobe.layout.job import FILE, items, section, world_size
+from msprobe.layout.logical import logical_state
+from msprobe.layout.tensor_entry import added, identity, shape_of
+from msprobe.native import NothingToCompare
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from msprobe.layout.job import Job, State
+    from msprobe.layout.logical import Logical
+    from msprobe.layout.tensor_entry import Entry
+
+_DUMP: dict[str, object] = {
+    "task": "statistics",
+    "level": "mix",
+    "framework": "pytorch",
+    "dump_data_dir": None,
+    "data": {},
+}
+
+# Statistics of shards are sums in double of what a kernel added in float32 (msprobe/stats.h).
+_SAME = 1e-6
+
+_UNKNOWN = "it differs from rank to rank, and nothing says how it lies"
+_CHANGED_BUFFER = "each rank changes this buffer for itself"
+
+NOT_JOINED = (
+    ("calls of modules and functions", "each rank computes with its part of the batch or of the weights"),
+    ("random states", "each rank draws for itself"),
+)
+
+
+@dataclass
+class Joined:
+    """Where the logical runs are."""
+
+    reference: Path
+    target: Path
+    steps: list[int] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    layouts: tuple[str, str] = ("", "")
+    """In words, of the reference and the target."""
+
+
+def differ_in_layout(reference: Job, target: Job) -> bool:
+    """Whether ranks of the same number hold other parts of a run."""
+    ours, theirs = _first(reference), _first(target)
+    if not ours or not theirs:
+        return False
+    return bool(_signature(ours, reference) != _signature(theirs, target))
+
+
+def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> Joined:
+    """Writes below `output` what both runs have of each step. offset: as that of compare. Raises
+    NothingToCompare and IoError.
+    """
+    result = Joined(output / "reference", output / "target")
+    learned = (_Learned(), _Learned())
+    reasons: Counter[tuple[str, str]] = Counter()
+    samples: dict[tuple[str, str], str] = {}
+    for step in sorted(target.steps):
+        states, others = target.states_of(step), reference.states_of(step + offset)
+        if not states or not others:
+            continue
+        if not result.steps:
+            result.layouts = (layout_words(others), layout_words(states))
+        sides = logical_state(others), logical_state(states)
+        for known, (mine, other) in zip(learned, (sides, sides[::-1])):
+            known.put_together(mine, other.state)
+        for side, one, other in zip(("reference", "target"), sides, sides[::-1]):
+            for path, reason in one.not_joined.items():
+                reasons[side, reason] += 1
+                samples.setdefault(
+                    (side, reason), " ".join(path[3:] if path[0] == "optimizer" else path[-1:])
+                )
+                _remove(other.state, path)
+        result.steps.append(step + offset)
+        for folder, one, number in zip((result.reference, result.target), sides, (step + offset, step)):
+            _write(folder / f"step{number}" / "rank0", one.state)
+    if not result.steps:
+        raise NothingToCompare("no step has the training state (diagnosis.json) of both runs")
+    result.left_out = [
+        left_out(f"not joined: {reason}", name=f"{count} values of the {side}, as {samples[side, reason]}")
+        for (side, reason), count in reasons.items()
+    ]
+    result.left_out += [
+        replace(one, reason=f"{one.reason} in the {side}", is_difference=False)
+        for side, job in (("reference", reference), ("target", target))
+        for one in job.left_out
+    ]
+    result.left_out += [
+        left_out(f"not joined: {reason}", name=what, is_difference=False) for what, reason in NOT_JOINED
+    ]
+    return result
+
+
+def _write(folder: Path, state: State) -> None:
+    make_directory(folder)
+    write_text(folder / FILE, json.dumps(state))
+    write_text(folder / "dump.json", json.dumps(_DUMP))
+
+
+# ---- layouts
+
+
+def _first(job: Job) -> dict[int, State]:
+    return next((states for _, states in job.states() if states), {})
+
+
+def _signature(states: dict[int, State], job: Job) -> Any:
+    state = states[min(states)]
+    lies = {
+        name: entry.get("dtensor", {}).get("placements")
+        for name, entry in section(state, "parameters").items()
+        if isinstance(entry, dict)
+    }
+    copies = [(one.get("model"), one.get("ranks")) for one in items(section(state, "layout"), "copies")]
+    return (world_size(state) or len(job.ranks), copies, lies)
+
+
+def layout_words(states: dict[int, State]) -> str:
+    """ "2 processes, DistributedDataParallel", "4 processes, Shard(0) along dp"."""
+    state = states[min(states)]
+    count = world_size(state) or len(states)
+    if count == 1:
+        return "one process"
+    wrappers = dict.fromkeys(str(one.get("wrapper")) for one in items(section(state, "layout"), "copies"))
+    places: dict[str, None] = {}
+    for entry in section(state, "parameters").values():
+        place = entry.get("dtensor") if isinstance(entry, dict) else None
+        if isinstance(place, dict):
+            names = place.get("mesh_dims") or []
+            for dim, placement in enumerate(place.get("placements") or []):
+                places[f"{placement} along {names[dim] if dim < len(names) else dim}"] = None
+    return ", ".join([f"{count} processes", *wrappers, *places])
+
+
+# ---- by values
+
+
+class _Learned:
+    """How parameters of one run lie over its ranks, where nothing but the other run tells: shards whose sums
+    are those of its whole.
+    """
+
+    def __init__(self) -> None:
+        self._lies: dict[str, tuple[int, tuple[int, ...]]] = {}
+
+    def put_together(self, run: Logical, other: State) -> None:
+        """Into the state of the run, what is known how; the others become reasons."""
+        for path, entries in run.pieces.items():
+            parameter = path[3] if path[0] == "optimizer" else path[-1]
+            if path[0] == "parameters" and parameter not in self._lies:
+                self._learn(parameter, entries, _at(other, path))
+            lies = self._lies.get(parameter)
+            whole = None if lies is None else _put(entries, *lies)
+            if whole is not None:
+                _set(run.state, path, whole)
+                continue
+            run.not_joined[path] = _CHANGED_BUFFER if path[0] == "buffers" else _UNKNOWN
+
+    def _learn(self, parameter: str, entries: dict[int, Entry], whole: Any) -> None:
+        shape = shape_of(whole) if isinstance(whole, dict) else None
+        if not shape:
+            return
+        unique = {identity(one): rank for rank, one in sorted(entries.items(), reverse=True)}
+        ranks = tuple(sorted(unique.values()))
+        for dim in range(len(shape)):
+            found = _put(entries, dim, ranks)
+            if found is not None and found["shape"] == shape and _is_same(found, whole):
+                self._lies[parameter] = dim, ranks
+                return
+
+
+def _put(entries: dict[int, Entry], dim: int, ranks: tuple[int, ...]) -> Entry | None:
+    """Side by side along a dimension."""
+    parts = [entries[rank] for rank in ranks if rank in entries]
+    shapes = [shape_of(part) for part in parts]
+    if len(parts) < len(ranks) or any(shape is None or len(shape) <= dim for shape in shapes):
+        return None
+    known = [shape for shape in shapes if shape is not None]
+    others = [[*shape[:dim], *shape[dim + 1 :]] for shape in known]
+    if any(other != others[0] for other in others):
+        return None
+    return added(parts, [*known[0][:dim], sum(shape[dim] for shape in known), *known[0][dim + 1 :]])
+
+
+def _is_same(found: Entry, whole: Entry) -> bool:
+    norm = whole.get("norm")
+    if (
+        not isinstance(norm, (int, float))
+        or found["min"] != whole.get("min")
+        or found["max"] != whole.get("max")
+    ):
+        return False
+    return math.isclose(found["norm"], norm, rel_tol=_SAME)
+
+
+def _at(state: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        if isinstance(state, list):
+            state = state[int(name)] if int(name) < len(state) else None
+        elif isinstance(state, dict):
+            state = state.get(name)
+        else:
+            return None
+    return state
+
+
+def _remove(state: Any, path: tuple[str, ...]) -> None:
+    """What one side lacks is no difference of the other."""
+    holder = _at(state, path[:-1])
+    if isinstance(holder, dict):
+        holder.pop(path[-1], None)
+
+
+def _set(state: Any, path: tuple[str, ...], value: Entry) -> None:
+    holder = _at(state, path[:-1])
+    if isinstance(holder, dict):
+        holder[path[-1]] = value

@@ -1,0 +1,291 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The training state of all ranks of one step, read as that of one logical process: shards are put together,
+copies are taken once, a batch that several ranks share is one batch (docs/layouts.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from msprobe.layout.job import items, section
+from msprobe.layout.tensor_entry import added, elements, identity, is_tensor, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from msprobe.layout.job import State
+    from msprobe.layout.tensor_entry import Entry
+
+    Entries = dict[int, Any]
+
+
+@dataclass
+class Logical:
+    """One step of a logical run."""
+
+    state: State
+    pieces: dict[tuple[str, ...], Entries] = field(default_factory=dict)
+    """What differs from rank to rank, and nothing says how it lies: keys of the state that lead to it."""
+    not_joined: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """Why, by the keys that would lead to it."""
+
+
+def logical_state(states: dict[int, State]) -> Logical:
+    """states: by rank, at least one."""
+    joiner = _Joiner(states)
+    result = joiner.result
+    first = states[min(states)]
+    state = result.state
+    for name in ("version", "kinds"):
+        if name in first:
+            state[name] = first[name]
+    state["faults"] = []
+    state["joined"] = True
+    state["inputs"] = _inputs(states)
+    state["parameters"] = joiner.tensors(("parameters",), _sections(states, "parameters"))
+    state["buffers"] = joiner.tensors(("buffers",), _sections(states, "buffers"))
+    state["modules"] = _modules(states)
+    state["backward"] = joiner.backward()
+    state["clipping"] = [joiner.clipping(place, found) for place, found in _each(states, "clipping")]
+    state["gradients_at_optimizer"] = [
+        {
+            "optimizer": next(iter(found.values())).get("optimizer"),
+            "gradients": joiner.tensors(
+                ("gradients_at_optimizer", str(place), "gradients"),
+                {rank: section(one, "gradients") for rank, one in found.items()},
+            ),
+        }
+        for place, found in _each(states, "gradients_at_optimizer", without=("optimizer", _AROUND))
+    ]
+    steps = _each(states, "optimizer", without=("class", _AROUND))
+    state["optimizer"] = [joiner.optimizer(place, found) for place, found in steps]
+    state["scaler"] = items(first, "scaler")
+    return result
+
+
+class _Joiner:
+    def __init__(self, states: dict[int, State]) -> None:
+        self.result = Logical({})
+        self._states = states
+
+    def tensors(self, path: tuple[str, ...], by_rank: dict[int, State]) -> State:
+        found = {}
+        for name in dict.fromkeys(name for one in by_rank.values() for name in one):
+            entries = {rank: one[name] for rank, one in by_rank.items() if name in one}
+            joined = self._joined((*path, name), entries)
+            if joined is not _NOTHING:
+                found[name] = joined
+        return found
+
+    def backward(self) -> list[State]:
+        """What the last one of each rank left: gradients of all micro-batches, reduced over all ranks."""
+        last = {
+            rank: found[-1] for rank, state in self._states.items() if (found := items(state, "backward"))
+        }
+        if not last:
+            return []
+        after = {rank: section(one, "after_reduction") for rank, one in last.items()}
+        return [{"after_reduction": self.tensors(("backward", "0", "after_reduction"), after)}]
+
+    def clipping(self, place: int, found: dict[int, State]) -> State:
+        first = next(iter(found.values()))
+        path = ("clipping", str(place))
+        return {
+            "function": first.get("function"),
+            "arguments": first.get("arguments", {}),
+            **{
+                moment: self.tensors(
+                    (*path, moment), {rank: section(one, moment) for rank, one in found.items()}
+                )
+                for moment in ("before", "after", "result")
+            },
+        }
+
+    def optimizer(self, place: int, found: dict[int, State]) -> State:
+        first = next(iter(found.values()))
+        path = ("optimizer", str(place))
+        joined: State = {"class": first.get("class"), "groups": self._groups(found)}
+        for moment in ("state_before", "state_after"):
+            by_parameter: State = {}
+            by_rank = {rank: section(one, moment) for rank, one in found.items()}
+            for name in dict.fromkeys(name for one in by_rank.values() for name in one):
+                states = {rank: one[name] for rank, one in by_rank.items() if isinstance(one.get(name), dict)}
+                by_parameter[name] = self.tensors((*path, moment, name), states)
+            joined[moment] = by_parameter
+        updates = [update for one in found.values() if (update := section(one, "update"))]
+        if updates:
+            joined["update"] = max(updates, key=_off)
+        return joined
+
+    def _groups(self, found: dict[int, State]) -> list[State]:
+        """An optimizer whose states are spread over ranks has some of the parameters on each."""
+        known = (name for state in self._states.values() for name in section(state, "parameters"))
+        order = {name: place for place, name in enumerate(dict.fromkeys(known))}
+        groups: list[State] = []
+        for place in range(max((len(items(one, "groups")) for one in found.values()), default=0)):
+            here = [
+                groups_of[place] for one in found.values() if place < len(groups_of := items(one, "groups"))
+            ]
+            names = dict.fromkeys(str(name) for one in here for name in one.get("parameters") or [])
+            hyper = {name: value for one in here for name, value in section(one, "hyper").items()}
+            groups.append(
+                {"parameters": sorted(names, key=lambda name: order.get(name, len(order))), "hyper": hyper}
+            )
+        return groups
+
+    def _joined(self, path: tuple[str, ...], entries: Entries) -> Any:
+        tensors = {rank: one for rank, one in entries.items() if is_tensor(one)}
+        if not tensors or len(tensors) < len(entries):
+            return self._equal(path, entries)
+        if any("dtensor" in one for one in tensors.values()):
+            return self._placed(path, tensors)
+        if any("part" in one for one in tensors.values()):
+            return self._unknown(path, "a shard whose place in the whole was not recorded")
+        found = {identity(one) for one in tensors.values()}
+        if len(found) == 1 and None not in found:
+            return next(iter(tensors.values()))
+        if len(tensors) > 1:
+            self.result.pieces[path] = tensors
+            return _NOTHING
+        return next(iter(tensors.values()))
+
+    def _equal(self, path: tuple[str, ...], entries: Entries) -> Any:
+        """Values, and gradients that are not there."""
+        found = list(entries.values())
+        present = [one for one in found if one is not None]
+        if present and all(one == present[0] for one in present):
+            return present[0]
+        return None if not present else self._unknown(path, "a value that is not the same on all ranks")
+
+    def _placed(self, path: tuple[str, ...], tensors: Entries) -> Any:
+        pieces: dict[Hashable, Entry] = {}
+        for one in tensors.values():
+            place = one.get("dtensor")
+            if not isinstance(place, dict) or not isinstance(place.get("placements"), list):
+                return self._unknown(path, "it is a DTensor on some ranks only")
+            placements = [str(placement) for placement in place["placements"]]
+            if any(placement.startswith("Partial") for placement in placements):
+                return self._unknown(path, "summands, whose sum was not recorded")
+            coordinate = place.get("coordinate") or []
+            if len(coordinate) != len(placements):
+                continue  # no member of the mesh
+            cut = tuple(at for at, placement in zip(coordinate, placements) if placement != "Replicate")
+            pieces.setdefault(cut, one)
+        first = next(iter(pieces.values()), None)
+        if first is None:
+            return _NOTHING
+        shape = shape_of(first["dtensor"]) or []
+        if len(pieces) == 1 and shape_of(_local(first)) == shape:
+            return {key: value for key, value in first.items() if key not in ("dtensor", "part")}
+        whole = added([_local(one) for one in pieces.values()], shape)
+        return self._unknown(path, "not all of its shards were recorded") if whole is None else whole
+
+    def _unknown(self, path: tuple[str, ...], reason: str) -> Any:
+        self.result.not_joined[path] = reason
+        return _NOTHING
+
+
+_NOTHING: Any = object()
+
+
+def _local(entry: Entry) -> Entry:
+    """With the shape of what its numbers are of."""
+    return {**entry, "shape": entry["dtensor"].get("local_shape", entry.get("shape"))}
+
+
+def _off(update: State) -> float:
+    off = update.get("off")
+    return float(off) if isinstance(off, (int, float)) and not math.isnan(off) else 0.0
+
+
+def _sections(states: dict[int, State], name: str) -> dict[int, State]:
+    return {rank: section(state, name) for rank, state in states.items()}
+
+
+# Optimizers that hand their step to another one, of this rank's share of the parameters.
+_AROUND = ("ZeroRedundancyOptimizer",)
+
+
+def _each(
+    states: dict[int, State], name: str, without: tuple[str, tuple[str, ...]] = ("", ())
+) -> Iterator[tuple[int, dict[int, State]]]:
+    """The items of a list, by rank. without: a key, and classes that it may not name."""
+    key, classes = without
+    lists = {
+        rank: [one for one in items(state, name) if str(one.get(key)).rpartition(".")[2] not in classes]
+        for rank, state in states.items()
+    }
+    for place in range(max(map(len, lists.values()), default=0)):
+        yield place, {rank: found[place] for rank, found in lists.items() if place < len(found)}
+
+
+# ---- modules
+
+
+def _modules(states: dict[int, State]) -> State:
+    found: State = {}
+    for state in states.values():
+        for path, module in section(state, "modules").items():
+            if path not in found and isinstance(module, dict):
+                found[path] = {**module, "class": _plain_class(str(module.get("class", "")))}
+    return found
+
+
+def _plain_class(name: str) -> str:
+    """fully_shard() makes a class FSDPBlock of a Block, in a module of its own: so classes are held against
+    each other by their last names.
+    """
+    last = name.rpartition(".")[2]
+    return last[4:] if last.startswith("FSDP") and ".fsdp." in name and len(last) > 4 else last
+
+
+# ---- what goes in
+
+
+def _inputs(states: dict[int, State]) -> list[State]:
+    """One call with the tensors of all ranks and micro-batches: sums that do not depend on their order. Ranks
+    that share a batch, as those of tensor parallelism, see the same tensors, which are taken once.
+    """
+    parts: dict[str, dict[Hashable, Entry]] = {}
+    values: dict[str, list[Any]] = {}
+    for rank, state in states.items():
+        for number, call in enumerate(items(state, "inputs")):
+            for name, entry in section(call, "tensors").items():
+                if is_tensor(entry) and shape_of(entry):
+                    key = identity(entry)
+                    parts.setdefault(name, {})[(rank, number) if key is None else key] = entry
+                else:
+                    values.setdefault(name, []).append(entry)
+    tensors = {}
+    for name, found in parts.items():
+        whole = _batch(list(found.values()))
+        if whole is not None:
+            tensors[name] = whole
+    for name, entries in values.items():
+        if name not in tensors and all(one == entries[0] for one in entries):
+            tensors[name] = entries[0]
+    return [{"model": "", "tensors": tensors}]
+
+
+def _batch(parts: list[Entry]) -> Entry | None:
+    """Along the first dimension; the sums of integers are exact."""
+    shapes = [shape_of(part) or [] for part in parts]
+    count = sum(map(elements, parts))
+    alike = all(shape[1:] == shapes[0][1:] for shape in shapes)
+    shape = [sum(one[0] for one in shapes), *shapes[0][1:]] if alike else [count]
+    whole = added(parts, [count])
+    if whole is None:
+        return None
+    whole["shape"] = shape
+    if "int" in str(whole["dtype"]) and whole["mean"] is not None:
+        total = sum(_whole_number(part["mean"] * elements(part)) for part in parts if elements(part))
+        squares = sum(_whole_number(part["norm"] ** 2) for part in parts if elements(part))
+        whole["mean"], whole["norm"] = total / count, math.sqrt(squares)
+    return whole
+
+
+def _whole_number(value: float) -> int:
+    return round(value) if math.isfinite(value) else 0

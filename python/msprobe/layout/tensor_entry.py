@@ -1,0 +1,146 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Entries of diagnosis.json: which are equal, and what those of shards and summands add up to."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    Entry = dict[str, Any]
+
+_FORM = 2  # docs/formats/dump.md, "Sketch"
+_HEAD = struct.Struct("<BQdd8f")
+_TAIL = struct.Struct("<ddqqq")
+_DIGESTS = 1 << 64
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Of a tensor whose elements are finite."""
+
+    digest: int
+    mean: float
+    norm: float
+    sums: tuple[float, ...]
+
+
+def is_tensor(entry: object) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("dtype"), str)
+
+
+def elements(entry: Entry) -> int:
+    """Of a tensor; 0 where its shape is not known."""
+    shape = shape_of(entry)
+    return 0 if shape is None else math.prod(shape)
+
+
+def shape_of(entry: Entry) -> list[int] | None:
+    shape = entry.get("shape")
+    if not isinstance(shape, list) or not all(isinstance(size, int) for size in shape):
+        return None
+    return shape
+
+
+def sketch_of(entry: Entry) -> Sketch | None:
+    """None: there is none, or one of an earlier form, or of a tensor with elements that are not finite."""
+    text = entry.get("sketch")
+    if not isinstance(text, str):
+        return None
+    try:
+        content = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    if len(content) != _HEAD.size or content[0] != _FORM:
+        return None
+    _, digest, mean, norm, *sums = _HEAD.unpack(content)
+    return Sketch(digest, mean, norm, tuple(sums))
+
+
+def digest_of(entry: Entry) -> int | None:
+    """Also of a tensor with NaN and infinities."""
+    text = entry.get("sketch")
+    try:
+        content = base64.b64decode(text, validate=True) if isinstance(text, str) else b""
+    except (binascii.Error, ValueError):
+        return None
+    known = len(content) in (_HEAD.size, _HEAD.size + _TAIL.size) and content[0] == _FORM
+    return struct.unpack_from("<Q", content, 1)[0] if known else None
+
+
+def identity(entry: object) -> Hashable | None:
+    """Equal for two entries of one value; None: the entry does not tell."""
+    if not isinstance(entry, dict):
+        return ("value", repr(entry))
+    if not is_tensor(entry):
+        return ("value", repr(entry.get("value"))) if "value" in entry else None
+    place = (entry["dtype"], str(entry.get("shape")))
+    digest = digest_of(entry)
+    if digest is not None:
+        return (*place, digest)
+    checksum = entry.get("crc32")
+    if isinstance(checksum, str):
+        return (*place, checksum)
+    return None
+
+
+def is_constant(entry: object) -> bool:
+    """Of one number only, as ones and zeros at the start: equal ones say nothing of how they lie."""
+    return isinstance(entry, dict) and entry.get("min") is not None and entry.get("min") == entry.get("max")
+
+
+def added(parts: Sequence[Entry], shape: Sequence[int]) -> Entry | None:
+    """The whole of shape `shape` of its shards, which are disjoint. None where they do not cover it.
+
+    Sketches are there where all shards have one that was taken at their places in the whole.
+    """
+    counts = [elements(part) for part in parts]
+    if not parts or sum(counts) != math.prod(shape):
+        return None
+    first = parts[0]
+    whole: Entry = {key: first[key] for key in ("requires_grad", "dtype") if key in first}
+    whole["shape"] = list(shape)
+    full = [part for part, count in zip(parts, counts) if count]
+    if any(not isinstance(part.get(name), (int, float)) for part in full for name in ("mean", "norm")):
+        return None
+    whole["min"] = min((part["min"] for part in full if part.get("min") is not None), default=None)
+    whole["max"] = max((part["max"] for part in full if part.get("max") is not None), default=None)
+    total = sum(counts)
+    whole["mean"] = (
+        math.fsum(part["mean"] * count for part, count in zip(parts, counts) if count) / total
+        if total
+        else None
+    )
+    whole["norm"] = math.sqrt(math.fsum(part["norm"] ** 2 for part in full))
+    for name in ("nan_count", "pos_inf_count", "neg_inf_count"):
+        count = sum(int(part.get(name, 0)) for part in full)
+        if count:
+            whole[name] = count
+    sketches = [sketch_of(part) for part in full]
+    placed = all("offset" in part.get("dtensor", {}) for part in full)
+    if full and placed and all(sketch is not None for sketch in sketches):
+        whole["sketch"] = _text(
+            Sketch(
+                sum(sketch.digest for sketch in sketches if sketch) % _DIGESTS,
+                whole["mean"],
+                whole["norm"],
+                tuple(math.fsum(sums) for sums in zip(*(sketch.sums for sketch in sketches if sketch))),
+            )
+        )
+    return whole
+
+
+def _text(sketch: Sketch) -> str:
+    try:
+        content = _HEAD.pack(_FORM, sketch.digest, sketch.mean, sketch.norm, *sketch.sums)
+    except OverflowError:  # beyond a float
+        return ""
+    return base64.b64encode(content).decode()

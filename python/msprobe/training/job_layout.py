@@ -1,0 +1,89 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What torch.distributed and the wrappers of a model say of how a job is laid out over its ranks
+(docs/formats/diagnosis.md, "Layout"). Nothing here communicates.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from msprobe.training.model_parts import named_modules, unwrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# Wrappers that keep whole copies of a model equal: class -> attribute that is or returns their process group.
+# docs/layouts.md has the table.
+_COPIES = {
+    "DistributedDataParallel": ("process_group", "data_parallel_group", "dp_group"),
+    "DeepSpeedEngine": ("data_parallel_group",),
+}
+
+
+def job_layout(models: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Empty for a process alone. models: with the beginning of the names inside."""
+    from torch import distributed
+
+    if not distributed.is_available() or not distributed.is_initialized():
+        return {}
+    return {
+        "rank": distributed.get_rank(),
+        "world_size": distributed.get_world_size(),
+        "groups": _groups(),
+        "copies": list(_copies(models)),
+    }
+
+
+def _groups() -> list[list[int]]:
+    """The ranks of each process group that this process is in."""
+    from torch.distributed import distributed_c10d
+
+    world: Any = getattr(distributed_c10d, "_world", None)
+    known: Any = getattr(world, "pg_group_ranks", {})
+    return [list(ranks) for ranks in sorted({tuple(sorted(ranks)) for ranks in known.values() if ranks})]
+
+
+def _copies(models: Sequence[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
+    paths = {
+        id(module): f"{prefix}{path}." if path else prefix
+        for prefix, model in models
+        for path, module in named_modules(model)
+    }
+    for wrapper in _wrappers(frozenset(paths)):
+        name = type(wrapper).__name__
+        attributes = (getattr(wrapper, attribute, None) for attribute in _COPIES[name])
+        group = next((found for found in attributes if found is not None), None)
+        if group is not None:
+            yield {
+                "model": paths[id(unwrapped(wrapper))],
+                "wrapper": name,
+                "ranks": _ranks(group),
+                "without": sorted(map(str, getattr(wrapper, "parameters_to_ignore", ()))),
+            }
+
+
+_found: dict[
+    frozenset[int], list[Any]
+] = {}  # weak references to wrappers, by the modules that were asked for
+
+
+def _wrappers(modules: frozenset[int]) -> list[Any]:
+    """Around these modules, which do not know them. All objects of the program are looked at once."""
+    if modules not in _found:
+        _found.clear()
+        _found[modules] = [
+            weakref.ref(one)
+            for one in gc.get_objects()
+            if type(one).__name__ in _COPIES and hasattr(one, "_modules") and id(unwrapped(one)) in modules
+        ]
+    alive = (reference() for reference in _found[modules])
+    return [one for one in alive if one is not None and id(unwrapped(one)) in modules]
+
+
+def _ranks(group: Any) -> list[int]:
+    from torch import distributed
+
+    return sorted(distributed.get_process_group_ranks(group))

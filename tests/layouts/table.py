@@ -1,0 +1,197 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Healthy pairs of layouts, and faults that only a layout makes: what `msprobe diagnose` says of each. Writes
+docs/layouts_table.md. Half an hour on two cores; needs torch, and ports on this machine.
+
+    python tests/layouts/table.py WORK [--only PATTERN] [--page docs/layouts_table.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ONE = ("one", 1)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A run of the target, held against one of the reference. accepts: in the name of the cause that is the
+    right one; empty: the pair is healthy.
+    """
+
+    layout: str
+    ranks: int
+    reference: tuple[str, int] = ONE
+    fault: str = ""
+    accepts: tuple[str, ...] = ()
+    dtype: str = "float32"
+    micro: int = 1
+    replicas: bool = False
+    """The fault leaves a copy behind: the replica check of the run alone names it, too."""
+
+    @property
+    def name(self) -> str:
+        reference = f"{self.reference[0]} {self.reference[1]}" if self.reference != ONE else "one process"
+        fault = f": {self.fault}" if self.fault else ""
+        micro = f", {self.micro} micro-batches" if self.micro > 1 else ""
+        return f"{reference} against {self.layout} {self.ranks}{micro}, {self.dtype}{fault}"
+
+
+HEALTHY = [
+    Pair(layout, ranks, reference, dtype=dtype)
+    for dtype in ("float32", "bfloat16")
+    for layout, ranks, reference in (
+        ("ddp", 2, ONE),
+        ("ddp", 4, ONE),
+        ("fsdp", 2, ONE),
+        ("fsdp", 4, ONE),
+        ("hsdp", 4, ONE),
+        ("zero1", 2, ONE),
+        ("tp", 2, ONE),
+        ("tp+dp", 4, ONE),
+        ("fsdp", 2, ("ddp", 2)),
+        ("fsdp", 4, ("ddp", 2)),
+        ("tp", 2, ("ddp", 2)),
+        ("hsdp", 4, ("fsdp", 2)),
+    )
+] + [Pair("ddp", 2, micro=2), Pair("fsdp", 2, micro=2)]
+
+FAULTS = [
+    Pair("ddp", 2, fault="averaged twice", accepts=("gradient ",)),
+    Pair("ddp", 2, fault="loss times ranks", accepts=("gradient ",)),
+    Pair("fsdp", 2, fault="divided twice", accepts=("gradient ",)),
+    Pair("ddp", 2, fault="no reduction", accepts=("replicas: gradient",), replicas=True),
+    Pair("ddp", 2, fault="norm left out", accepts=("replicas: gradient of norm.weight",), replicas=True),
+    Pair("ddp", 4, fault="norm not reduced", accepts=("replicas: gradient of norm.weight",), replicas=True),
+    Pair("ddp", 2, fault="one gradient changed", accepts=("replicas: gradient",), replicas=True),
+    Pair("hsdp", 4, fault="one gradient changed", accepts=("replicas: gradient",), replicas=True),
+    Pair(
+        "ddp", 2, fault="stale replica", accepts=("replicas: weight blocks.0.mlp.up.weight",), replicas=True
+    ),
+    Pair(
+        "ddp", 4, fault="stale replica", accepts=("replicas: weight blocks.0.mlp.up.weight",), replicas=True
+    ),
+    Pair("ddp", 2, fault="clipped by rank", accepts=("replicas: gradient",), replicas=True),
+    Pair("fsdp", 2, fault="clipped by rank", accepts=("gradient ",)),
+    Pair("ddp", 2, fault="learning rate of a rank", accepts=("replicas: setting",), replicas=True),
+    Pair("ddp", 4, fault="weight decay of a rank", accepts=("replicas: setting",), replicas=True),
+    Pair("ddp", 2, fault="same data", accepts=("input",)),
+    Pair("fsdp", 4, fault="same data", accepts=("input",)),
+    Pair("ddp", 2, fault="uneven ranks", accepts=("gradient ",)),
+    Pair("fsdp", 2, fault="uneven ranks", accepts=("gradient ",)),
+    Pair("ddp", 2, fault="shifted", accepts=("gradient ", "input")),
+    Pair("ddp", 2, fault="micro-batches summed", accepts=("gradient ",), micro=2),
+    Pair("fsdp", 2, fault="micro-batches summed", accepts=("gradient ",), micro=2),
+    Pair("fsdp", 2, fault="seeds of ranks", accepts=("weight ",)),
+    Pair("fsdp", 2, fault="frozen shard", accepts=("gradient ",)),
+    Pair("fsdp", 2, fault="sign of a shard", accepts=("gradient head.weight", "head.weight")),
+    Pair("fsdp", 2, fault="rows of a shard", accepts=("gradient head.weight", "head.weight")),
+    Pair("tp", 2, fault="bias times ranks", accepts=("blocks.0.mlp.down.bias",)),
+    Pair("tp", 2, fault="norm not reduced", accepts=("norm.weight",), replicas=True),
+    Pair("zero1", 2, fault="eps", accepts=("optimizer",)),
+]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--only", default="*")
+    parser.add_argument("--page", type=Path)
+    asked = parser.parse_args()
+    asked.work.mkdir(parents=True, exist_ok=True)
+    rows = [said(pair, asked.work) for pair in (*HEALTHY, *FAULTS) if fnmatch.fnmatch(pair.name, asked.only)]
+    good = sum(row["good"] for row in rows if not row["pair"].fault)
+    named = sum(row["good"] for row in rows if row["pair"].fault)
+    healthy = sum(not row["pair"].fault for row in rows)
+    print(f"healthy: {good} of {healthy} not accused; faults: {named} of {len(rows) - healthy} named first")
+    if asked.page is not None:
+        asked.page.write_text(page(rows))
+    return 0 if good == healthy else 1
+
+
+def said(pair: Pair, work: Path) -> dict:
+    reference = recorded(work, pair.reference[0], pair.reference[1], "", pair.dtype, 1)
+    target = recorded(work, pair.layout, pair.ranks, pair.fault, pair.dtype, pair.micro)
+    out = work / "answer"
+    command = [
+        sys.executable,
+        "-m",
+        "msprobe",
+        "diagnose",
+        "--quiet",
+        "--no-graph",
+        "--force",
+        "-o",
+        str(out),
+    ]
+    code = subprocess.run([*command, str(reference), str(target)], check=False).returncode
+    if code not in (0, 1):
+        raise SystemExit(f"{pair.name}: diagnose ended with {code}")
+    answer = json.loads((out / "diagnose.json").read_text())
+    cause = answer["cause"]["name"] if answer["cause"] else ""
+    good = any(text in cause for text in pair.accepts) if pair.fault else code == 0
+    alone = ""
+    if pair.replicas:
+        code = subprocess.run([*command[:4], "--quiet", "--force", "-o", str(out), str(target)], check=False)
+        alone = "finds it" if code.returncode == 1 else "does not find it"
+    row = {"pair": pair, "good": good, "status": answer["status"], "sentence": answer["sentence"]}
+    row |= {"cause": cause, "alone": alone}
+    print("ok  " if good else "BAD ", pair.name, "|", answer["status"], "|", cause, "|", alone, flush=True)
+    return row
+
+
+def recorded(work: Path, layout: str, ranks: int, fault: str, dtype: str, micro: int) -> Path:
+    """Once for all pairs that have it."""
+    words = [layout, str(ranks), fault.replace(" ", "_"), dtype, str(micro)]
+    folder = work / "-".join(word for word in words if word)
+    if folder.is_dir():
+        return folder
+    options = ["--layout", layout, "--fault", fault, "--dtype", dtype, "--micro", str(micro)]
+    ours = ["--ranks", str(ranks), "--quiet", "--without", "gradients", "-o", str(folder)]
+    done = subprocess.run(
+        [sys.executable, "-m", "msprobe", "run", *ours, str(HERE / "train.py"), *options],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"{folder.name}: {done.stderr[-2000:]}")
+    return folder
+
+
+def page(rows: list[dict]) -> str:
+    healthy = [row for row in rows if not row["pair"].fault]
+    faults = [row for row in rows if row["pair"].fault]
+    lines = [
+        "# Layouts: how often the answer is right",
+        "",
+        "Made by `python tests/layouts/table.py WORK --page docs/layouts_table.md`: a small Llama on a CPU "
+        "with gloo, three steps, recorded by `msprobe run --ranks` and held against each other by "
+        "`msprobe diagnose` ([how](layouts.md)). The faults are planted in the training.",
+        "",
+        f"**Healthy pairs accused: {sum(not row['good'] for row in healthy)} of {len(healthy)}. "
+        f"Faults named first: {sum(row['good'] for row in faults)} of {len(faults)}.**",
+        "",
+        "| healthy pair | answer |",
+        "|---|---|",
+        *(f"| {row['pair'].name} | {row['status']} |" for row in healthy),
+        "",
+        "| fault | right | first cause | the replica check alone |",
+        "|---|---|---|---|",
+        *map(_line_of_fault, faults),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line_of_fault(row: dict) -> str:
+    right = "yes" if row["good"] else "no"
+    return f"| {row['pair'].name} | {right} | {row['cause'] or row['status']} | {row['alone']} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
