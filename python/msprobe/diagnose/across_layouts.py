@@ -21,7 +21,7 @@ from msprobe.layout.replicas import check_replicas
 from msprobe.native import Error, NothingToCompare
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from msprobe.diagnose.cause import Stage
@@ -51,8 +51,9 @@ def comparison_of(
     noise: Sequence[Path],
     offset: int | None,
     all_tables: bool,
+    cells: Mapping[str, str] | None = None,
 ) -> Comparison:
-    """Of ranks with each other, or of logical runs where the layouts differ."""
+    """Of ranks with each other, or of logical runs where the layouts differ. cells: see Comparison."""
     joined = None
     if a.dump and b.dump:
         reference, target = open_job(a.dump), open_job(b.dump)
@@ -64,7 +65,14 @@ def comparison_of(
                 joined = None
     if joined is None:
         return Comparison(
-            a, b, output, shows_progress=shows_progress, noise=noise, offset=offset, all_tables=all_tables
+            a,
+            b,
+            output,
+            shows_progress=shows_progress,
+            noise=noise,
+            offset=offset,
+            all_tables=all_tables,
+            cells=cells,
         )
     return AcrossLayouts(a, b, joined, output, shows_progress=shows_progress, noise=noise, offset=offset)
 

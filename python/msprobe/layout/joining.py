@@ -126,9 +126,9 @@ def _first(job: Job) -> dict[int, State]:
 def _signature(states: dict[int, State], job: Job) -> Any:
     state = states[min(states)]
     lies = {
-        name: entry.get("dtensor", {}).get("placements")
+        name: entry["dtensor"].get("placements")
         for name, entry in section(state, "parameters").items()
-        if isinstance(entry, dict)
+        if isinstance(entry, dict) and isinstance(entry.get("dtensor"), dict)
     }
     copies = [(one.get("model"), one.get("ranks")) for one in items(section(state, "layout"), "copies")]
     return (world_size(state) or len(job.ranks), copies, lies)
