@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.native import log
 from msprobe.recording.recorder import QuietRecorder
+from msprobe.training.model_parts import named_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +72,10 @@ class AlongTheTraining(QuietRecorder):
             for name, tensor in getattr(model, f"named_{what}")()
         ]
 
+    def weights(self) -> list[tuple[str, Any]]:
+        """Weights and buffers."""
+        return [*self.named("parameters"), *self.named("buffers")]
+
     def given(self, place: str, tensor: Any) -> None:
         """A tensor that a model is called with. place: numbers of the call in the step, and of the tensor."""
 
@@ -90,6 +95,15 @@ class AlongTheTraining(QuietRecorder):
             # The hooks stay until close(): torch walks over its own, of which none may go meanwhile.
             self._has_failed = True
             self.failed(error)
+
+
+def modules_of(models: list[Any]) -> dict[str, Any]:
+    """By name; where two models have a module of one name, that of the first."""
+    found: dict[str, Any] = {}
+    for model in models:
+        for name, module in named_modules(model):
+            found.setdefault(name, module)
+    return found
 
 
 def _tensors_in(values: Any) -> list[Any]:

@@ -1,37 +1,51 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""What can be changed in a training from outside, by name and value: one row per kind in `_KINDS`.
+"""What can be changed in a training from outside, by name and value: one row per kind.
 
-| name | what | from when on |
-|---|---|---|
-| env.NAME | a variable of the environment | before the command starts (launch.py) |
-| fixed.time, .urandom, .pid, .generators | the same answer in every run to a line of the user | the start |
-| seed.python, .numpy, .torch | the seed of the generator | the import of torch |
-| torch.NAME | a switch: deterministic, num_threads, backends.cudnn.allow_tf32, ... | the import of torch |
-| data.workers | of every DataLoader | the import of torch |
-| optimizer.NAME, optimizer.groups.N.NAME | of every group, or one | each step of an optimizer |
-| MODULE.NAME | an attribute of a module of the model | each step |
-| feed.weights, .random, .inputs, .optimizer | the values of another run (feed.py) | each step that was kept |
+| name | what it changes | from when on | needs |
+|---|---|---|---|
+| env.NAME | a variable of the environment | before the command starts (launch.py) | |
+| fixed.time, .urandom, .pid, .generators | the answer to a line of the user | the start | |
+| seed.python, .numpy, .torch | the seed of the generator, until the script seeds | the import of torch | |
+| torch.NAME | a switch: deterministic, num_threads, ..., until the script sets it | the import of torch | |
+| data.workers | of every DataLoader | the import of torch | |
+| optimizer.NAME, optimizer.groups.N.NAME | of every group, or one | each step of an optimizer | |
+| clip.max_norm, .norm_type, .clip_value | the argument of calls that clip gradients | each step | |
+| MODULE.NAME | an attribute of a module; MODULE.PARAMETER.requires_grad | each step | |
+| precision.MODULE | what it computes in (precision.py), for the time of a call | each step | |
+| transplant.MODULE | its results and gradients (transplant.py) | kept steps | run --keep MODULE |
+| feed.weights, .optimizer | the values of another run (feed.py) | first kept step | run --keep-values |
+| feed.random, .inputs, .gradients, .update | the same | kept steps | run --keep-values |
+| feed.loss | the gradient that the model gets of the loss (transplant.py) | kept steps | the same |
+
+What is set is undone by the end of the process alone: a script that sets it later has its way.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import inspect
+import itertools
 import os
 from typing import TYPE_CHECKING, Any
 
 from msprobe.experiment import sources
-from msprobe.native import InvalidArgument, log
+from msprobe.experiment.along_the_training import modules_of
+from msprobe.experiment.ending import end_process
+from msprobe.experiment.precision import DTYPES, Precision
+from msprobe.native import InvalidArgument
 from msprobe.recording.recorder import QuietRecorder
+from msprobe.training.phases import watch_clipping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from msprobe.experiment.plan import Change
     from msprobe.recording.recorder import Recorder
+    from msprobe.training.phases import CallWatch
 
-_ROOMS = ("env", "seed", "fixed", "torch", "data", "optimizer", "feed")
+_ROOMS = ("env", "seed", "fixed", "torch", "data", "optimizer", "clip", "feed", "precision", "transplant")
 """The first word of a name that is none of a module. A module of that name is `model.NAME`."""
 
 
@@ -57,12 +71,23 @@ def check(changes: Sequence[Change]) -> None:
             raise InvalidArgument(f"{change.said}: expected MODULE.ATTRIBUTE, or one of {', '.join(_ROOMS)}")
         if room in _KNOWN and rest not in _KNOWN[room]:
             raise InvalidArgument(f"{change.said}: expected {room}. and one of {', '.join(_KNOWN[room])}")
+        if room == "precision" and change.value not in DTYPES:
+            raise InvalidArgument(f"{change.said}: expected one of {', '.join(DTYPES)}")
+        if room in ("transplant", "feed") and not os.path.isdir(change.value):
+            raise InvalidArgument(f"{change.said}: expected the folder of a run, there is no such folder")
+    answered = sorted(one.name.partition(".")[2] for one in changes if room_of(one.name) in _ANSWERED)
+    for one, other in itertools.pairwise(answered):
+        if other == one or other.startswith(f"{one}."):
+            raise InvalidArgument(f"{other}: is answered already, by {one}; expected one of them")
 
+
+_ANSWERED = ("precision", "transplant")
 
 _KNOWN = {
     "seed": ("python", "numpy", "torch"),
     "fixed": ("time", "urandom", "pid", "generators"),
-    "feed": ("weights", "random", "inputs", "gradients", "optimizer"),
+    "clip": ("max_norm", "norm_type", "clip_value"),
+    "feed": ("weights", "random", "inputs", "gradients", "optimizer", "update", "loss"),
 }
 
 
@@ -146,16 +171,24 @@ def _workers(count: int) -> None:
     DataLoader.__init__ = made  # type: ignore[method-assign]
 
 
-def recorders(changes: Sequence[Change]) -> list[Recorder]:
-    """What changes modules and optimizers, as a recorder along the training."""
-    wanted = [change for change in changes if room_of(change.name) in ("module", "optimizer")]
-    fed = [change for change in changes if room_of(change.name) == "feed"]
-    result: list[Recorder] = [Settings(wanted)] if wanted else []
-    if fed:
-        from msprobe.experiment.feed import Feeder
+def _kind_of(change: Change) -> str:
+    return "loss" if change.name == "feed.loss" else room_of(change.name)
 
-        result.append(Feeder(fed))
-    return result
+
+def recorders(changes: Sequence[Change]) -> list[Recorder]:
+    """What changes modules, optimizers and values, as recorders along the training."""
+    from msprobe.experiment.feed import Feeder
+    from msprobe.experiment.transplant import LossGradient, Transplant
+
+    kinds: tuple[tuple[tuple[str, ...], Callable[[Sequence[Change]], Recorder]], ...] = (
+        (("module", "optimizer", "clip"), Settings),
+        (("feed",), Feeder),
+        (("loss",), lambda some: LossGradient(some[0])),
+        (("precision",), Precision),
+        (("transplant",), Transplant),
+    )
+    wanted = ((make, [one for one in changes if _kind_of(one) in rooms]) for rooms, make in kinds)
+    return [make(some) for make, some in wanted if some]
 
 
 class Settings(QuietRecorder):
@@ -168,15 +201,19 @@ class Settings(QuietRecorder):
     def __init__(self, changes: Sequence[Change]) -> None:
         self._modules = [change for change in changes if room_of(change.name) == "module"]
         self._of_optimizer = [change for change in changes if room_of(change.name) == "optimizer"]
+        self._of_clipping = [change for change in changes if room_of(change.name) == "clip"]
+        self._clipping: list[CallWatch] = []
         self._step = 0
         self._set: list[tuple[Any, str, Any, int]] = []
         self._hook: Any = None
 
     def models_found(self, models: list[Any]) -> None:
-        modules: dict[str, Any] = {}
-        for model in models:
-            modules.update({name: module for name, module in model.named_modules() if name not in modules})
+        modules = modules_of(models)
         self._set = [_target(change, modules) for change in self._modules]
+        if self._of_clipping and not self._clipping:
+            self._clipping = watch_clipping(self._clipped)
+            for watch in self._clipping:
+                watch.install()
         if self._of_optimizer and self._hook is None:
             from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -189,9 +226,18 @@ class Settings(QuietRecorder):
                 setattr(module, name, value)
 
     def close(self) -> None:
-        if self._hook is not None:
-            self._hook.remove()
-            self._hook = None
+        for hook in (*reversed(self._clipping), self._hook):
+            if hook is not None:
+                hook.remove()
+        self._clipping, self._hook = [], None
+
+    def _clipped(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = inspect.signature(original).bind(*args, **kwargs)
+        for change in self._of_clipping:
+            name = change.name.partition(".")[2]
+            if self._step >= change.first and name in inspect.signature(original).parameters:
+                given.arguments[name] = value_of(change.value)
+        return original(*given.args, **given.kwargs)
 
     def _before_step(self, optimizer: Any, *_: Any) -> None:
         for change in self._of_optimizer:
@@ -203,7 +249,7 @@ class Settings(QuietRecorder):
                 if name in group and place in ("", str(number))
             ]
             if not groups:
-                _end(f"{change.name}: {type(optimizer).__name__} has no such setting")
+                end_process(f"{change.name}: {type(optimizer).__name__} has no such setting")
             for group in groups if self._step >= change.first else ():
                 group[name] = value_of(change.value)
 
@@ -211,10 +257,13 @@ class Settings(QuietRecorder):
 def _target(change: Change, modules: dict[str, Any]) -> tuple[Any, str, Any, int]:
     path, _, name = change.name.removeprefix("model.").rpartition(".")
     module = modules.get(path)
+    if module is None and name == "requires_grad":
+        holder = modules.get(path.rpartition(".")[0])
+        module = None if holder is None else holder._parameters.get(path.rpartition(".")[2])
     if module is None:
-        _end(f"{change.name}: the model has no module {path}")
+        end_process(f"{change.name}: the model has no module {path}")
     if not hasattr(module, name):
-        _end(f"{change.name}: {path or 'the model'} ({type(module).__name__}) has no attribute {name}")
+        end_process(f"{change.name}: {path or 'the model'} ({type(module).__name__}) has no attribute {name}")
     now, value = getattr(module, name), value_of(change.value)
     if isinstance(now, float) and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
@@ -228,11 +277,13 @@ def _as(now: Any, value: Any) -> Any:
     import torch
 
     if isinstance(now, (torch.Tensor, torch.nn.Module)):
-        _end(f"a {type(now).__name__} cannot be set to {value!r}: expected a number, a word or a switch")
+        end_process(
+            f"a {type(now).__name__} cannot be set to {value!r}: expected a number, a word or a switch"
+        )
     if callable(now) and isinstance(value, str):
         found: Callable[..., Any] | None = _imported(value)
         if found is None:
-            _end(f"{value}: expected the name of a function")
+            end_process(f"{value}: expected the name of a function")
         return found
     return value
 
@@ -249,8 +300,3 @@ def _imported(name: str) -> Any:
         if callable(found):
             return found
     return None
-
-
-def _end(text: str) -> None:
-    log.error("%s", text)
-    raise SystemExit(f"msprobe: {text}")

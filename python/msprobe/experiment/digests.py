@@ -209,6 +209,15 @@ def _parting(step: int, rank: int, a: Any, b: Any, ignores: tuple[str, ...]) -> 
     return None
 
 
+def random_states_of(runs: list[Path], parting: Parting) -> list[str]:
+    """The generators whose states differ between two runs at the beginning of the step that parts."""
+    states: list[dict[str, str]] = []
+    for folder in runs:
+        lines = read_digests(folder).get(parting.rank, [])
+        states.append(next((one["random generators"] for one in lines if one["step"] == parting.step), {}))
+    return [name for name in states[0] if name in states[1] and states[0][name] != states[1][name]]
+
+
 def noise_of_losses(folders: list[Path]) -> list[tuple[int, float]]:
     """For each step the largest relative difference of the losses of the runs."""
     series = [[float(text) if text else 0.0 for text in read_losses(folder)] for folder in folders]

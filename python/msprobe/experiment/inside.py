@@ -20,6 +20,8 @@ from msprobe.native import Error, IoError
 from msprobe.recording.recorder import QuietRecorder
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
     from msprobe.experiment.plan import Plan
     from msprobe.recording.recorder import Recorder
 
@@ -70,10 +72,19 @@ def _recorders(plan: Plan) -> list[Recorder]:
     result: list[Recorder] = [] if plan.stop is None else [_Stop(plan.stop)]
     result += changes.recorders(plan.changes)
     if plan.keeps is not None:
-        from msprobe.experiment.feed import Keeper
-
-        result.append(Keeper(Path(plan.folder), plan.keeps))
+        result += keepers(Path(plan.folder), range(*plan.keeps), plan.keeps_modules)
     return [*result, DigestRecorder(Path(plan.folder), rank_of_process())]
+
+
+def keepers(
+    folder: Path, steps: Container[int], modules: Sequence[str], *, values: bool = True
+) -> list[Recorder]:
+    """What keeps values of `steps`, and the calls of modules in them."""
+    from msprobe.experiment.feed import Keeper
+    from msprobe.experiment.transplant import ModuleKeeper
+
+    result: list[Recorder] = [Keeper(folder, steps)] if values else []
+    return [*result, *([ModuleKeeper(folder, steps, modules)] if modules else [])]
 
 
 class _Stop(QuietRecorder):

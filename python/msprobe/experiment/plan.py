@@ -60,6 +60,8 @@ class Plan:
     """Note what the script asks for that no two runs have alike (sources.py)."""
     keeps: tuple[int, int] | None = None
     """The steps whose values are kept, to be put into another run: the first, and the one behind the last."""
+    keeps_modules: tuple[str, ...] = ()
+    """In these steps: what calls of these modules return, and their gradients."""
 
 
 def write_plan(plan: Plan, path: Path) -> None:
@@ -80,6 +82,8 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     try:
         changes = tuple(Change(**one) for one in content.pop("changes"))
         keeps = content.pop("keeps", None)
-        return Plan(**content, changes=changes, keeps=None if keeps is None else (keeps[0], keeps[1]))
+        modules = tuple(content.pop("keeps_modules", ()))
+        kept = None if keeps is None else (keeps[0], keeps[1])
+        return Plan(**content, changes=changes, keeps=kept, keeps_modules=modules)
     except (TypeError, KeyError, AttributeError) as error:
         raise FormatError(f"{path}: expected the plan of an experiment: {error}") from error

@@ -25,7 +25,8 @@ def main(arguments: list[str]) -> int:
     from msprobe.experiment.command_line import parse_command
     from msprobe.experiment.results import new_experiment
     from msprobe.hunt.answer import FILE, console_text
-    from msprobe.hunt.hunting import Hunt, hunt
+    from msprobe.hunt.hunting import hunt
+    from msprobe.hunt.runs import Hunt
     from msprobe.terminal.colour import Paint
 
     output = Path(asked.output).absolute()

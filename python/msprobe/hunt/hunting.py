@@ -4,54 +4,33 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.experiment.digests import first_parting
-from msprobe.experiment.launch import run_once
-from msprobe.experiment.narrowing import needed_of
-from msprobe.experiment.plan import Change, Plan
+from msprobe.experiment.digests import first_parting, random_states_of
 from msprobe.files.atomic_file import make_directory, write_text
-from msprobe.hunt.answer import FILE, FOLDER, PAGE, Answer, Cause, Experiment, page_html
-from msprobe.hunt.candidates import Setting, fed_of, settings_of
+from msprobe.hunt.answer import FILE, FOLDER, PAGE, Answer, Cause, page_html
+from msprobe.hunt.candidates import Setting, settings_of, values_of
+from msprobe.hunt.runs import Hunt, OutOfRuns, Runs
+from msprobe.hunt.values import WORDS, proved_by_values
 from msprobe.native import InvalidArgument, NothingToCompare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from msprobe.diagnose.answer import Answer as Diagnosis
     from msprobe.diagnose.cause import Cause as Suspected
-    from msprobe.experiment.command_line import Command
     from msprobe.experiment.digests import Parting
     from msprobe.hunt.answer import Status
+    from msprobe.hunt.values import Proved
 
 _DRAWN = ("random generators",)
-_PUT_IN = ("random generators", "initial weights", "inputs")
 _RECORDED = "0-2"
 _LAST_RECORDED = 2
-_STEPS_AFTER = 3
-
-
-@dataclass(frozen=True)
-class Hunt:
-    """What is asked."""
-
-    reference: Command
-    target: Command
-    output: Path
-    stop: int | None = None
-    limit: float | None = None
-    most_runs: int = 20
-    said: Callable[[str], None] = lambda _: None
-
-
-class OutOfRuns(Exception):
-    """The budget is spent."""
+_KINDS_FED = ("initial weights", "inputs", "gradients", "optimizer", "weights", "buffers")
 
 
 def hunt(asked: Hunt) -> Answer:
@@ -59,58 +38,50 @@ def hunt(asked: Hunt) -> Answer:
     return _Hunting(asked).answer()
 
 
-@dataclass
 class _Hunting:
-    asked: Hunt
-    experiments: list[Experiment] = field(default_factory=list)
-    runs: dict[str, int] = field(default_factory=lambda: {"reference": 0, "target": 0})
-    seconds: float = 0.0
-    diagnosis: Path | None = None
+    def __init__(self, asked: Hunt) -> None:
+        self.asked = asked
+        self._runs = Runs(asked)
+        self._begin = time.monotonic()
+        self._parting: Parting | None = None
+        self._diagnosis: Path | None = None
+        self._suspected = ""
 
     def answer(self) -> Answer:
-        begin = time.monotonic()
-        both = [
-            self._run(side, "1", steps=_RECORDED, stop=self.asked.stop) for side in ("reference", "target")
-        ]
-        parting = first_parting(*both, ignores=_DRAWN)
-        if parting is None:
-            return self._ended(
-                "equal", "The target follows the reference: equal to the bit in every step", "", begin
-            )
-        self.asked.said(f"they part at {parting.said}")
+        both = self._runs.both("1", steps=_RECORDED, stop=self.asked.stop)
+        self._parting = first_parting(*both, ignores=_DRAWN)
+        if self._parting is None:
+            return self._ended("equal", "The target follows the reference: equal to the bit in every step")
+        self.asked.said(f"they part at {self._parting.said}")
         try:
-            return self._searched(parting, both, begin)
+            return self._searched(self._parting, both)
         except OutOfRuns:
-            sentence = f"First difference: {parting.said}; the runs are spent (--max-runs)"
-            return self._ended("unproved", sentence, "", begin, parting)
+            sentence = f"First difference: {self._parting.said}; the runs are spent (--max-runs)"
+            return self._ended("unproved", sentence)
 
     # ---- the stages
 
-    def _searched(self, parting: Parting, both: list[Path], begin: float) -> Answer:
-        diagnosis = self._diagnosed("1", both[0], both[1])
+    def _searched(self, parting: Parting, both: list[Path]) -> Answer:
+        diagnosis = self._diagnosed("1", *both)
         if diagnosis is not None and diagnosis.follows:
-            return self._ended("equal", diagnosis.sentence, "", begin, parting)
+            return self._ended("equal", diagnosis.sentence)
         if (diagnosis is None or diagnosis.cause is None) and parting.step > _LAST_RECORDED:
-            both = [
-                self._run(side, "2", steps=str(parting.step), stop=parting.step + 1)
-                for side in ("reference", "target")
-            ]
-            diagnosis = self._diagnosed("2", both[0], both[1])
+            both = self._runs.both("2", steps=str(parting.step), stop=parting.step + 1)
+            diagnosis = self._diagnosed("2", *both)
         causes = _causes(diagnosis)
-        suspected = "" if diagnosis is None else diagnosis.sentence
+        self._suspected = "" if diagnosis is None else diagnosis.sentence
         settings = self._proved_settings(causes, parting)
         if settings is not None:
-            return self._of_settings(settings, parting, suspected, begin)
-        fed = self._proved_values(causes, parting)
-        if fed is not None:
-            return self._of_values(fed, parting, suspected, begin)
-        sentence = suspected or f"First difference: {parting.said}"
+            return self._of_settings(settings)
+        drawn = bool(random_states_of(both, parting))
+        candidates = values_of(causes, parting, drawn=drawn)
+        proved = proved_by_values(self._runs, candidates, parting) if candidates else None
+        if proved is not None:
+            return self._of_values(proved, causes, parting)
         proof = (
-            "not proved: no setting that differs mends it, and neither do the inputs, weights and random "
-            "states of the reference: what differs is what the model, its backward pass or the optimizer "
-            "computes"
+            "not proved: no setting that differs mends it, and neither does what was put in of the reference"
         )
-        return self._ended("unproved", sentence, proof, begin, parting, suspected=suspected)
+        return self._ended("unproved", self._suspected or f"First difference: {parting.said}", proof)
 
     def _proved_settings(self, causes: Sequence[Suspected], parting: Parting) -> list[Setting] | None:
         """Those without which the target follows, each needed; None: there are none. The search goes on
@@ -123,7 +94,10 @@ class _Hunting:
             for setting in settings_of(causes, at.step):
                 if any(setting.name == one.name for one in needed):
                     continue
-                trial, parts = self._with([*needed, setting], parting)
+                tried = self._with([*needed, setting])
+                if tried is None:
+                    continue
+                trial, parts = tried
                 if parts is None:
                     return [*needed, setting]
                 if parts.place > at.place:
@@ -132,149 +106,74 @@ class _Hunting:
             if found is None:
                 return None
             needed, at = [*needed, found[0]], found[2]
-            diagnosis = self._diagnosed(f"behind_{len(needed)}", self._folder("reference", "1"), found[1])
+            diagnosis = self._diagnosed(
+                f"behind_{len(needed)}", self._runs.folder("reference", "1"), found[1]
+            )
             causes = _causes(diagnosis)
 
-    def _with(self, settings: Sequence[Setting], parting: Parting) -> tuple[Path, Parting | None]:
-        """The target with the values of the reference; where it leaves the reference."""
+    def _with(self, settings: Sequence[Setting]) -> tuple[Path, Parting | None] | None:
+        """The target with the values of the reference, and where it leaves it. None: it does not run."""
         changes = tuple(setting.mended() for setting in settings)
-        run = self._run("target", _name(changes), changes=changes, steps=_RECORDED, stop=self.asked.stop)
-        parts = first_parting(self._folder("reference", "1"), run, ignores=_DRAWN)
-        self._note("target", changes, parts, "follows the reference to the bit", "leaves the reference at")
-        return run, parts
-
-    def _proved_values(self, causes: Sequence[Suspected], parting: Parting) -> list[str] | None:
-        """What of the reference has to be put into the target to have it follow; None: all is not enough."""
-        steps = (parting.step, parting.step + _STEPS_AFTER)
-        kept = {side: self._run(side, "kept", stop=steps[1], keeps=steps) for side in ("reference", "target")}
-        names = fed_of(causes)
-
-        def follows(some: Sequence[str]) -> bool:
-            changes = tuple(Change(f"feed.{one}", str(kept["reference"]), parting.step) for one in some)
-            run = self._run("target", _name(changes), changes=changes, stop=steps[1])
-            # What was put in is no evidence: what the step makes of it is.
-            parts = first_parting(kept["reference"], run, ignores=_PUT_IN, steps=(parting.step, steps[1]))
-            self._note("target", changes, parts, "follows the reference to the bit", "leaves it at")
-            return parts is None
-
-        for name in names:
-            if follows([name]):
-                return [name]
-        if not follows(names):
+        run = self._runs.tried("target", changes, steps=_RECORDED, stop=self.asked.stop)
+        if run is None:
             return None
-        return needed_of(names, follows, least=2)
+        parts = first_parting(self._runs.folder("reference", "1"), run, ignores=_DRAWN)
+        said = "follows the reference to the bit", "leaves the reference at"
+        self._runs.note_parting("target", changes, parts, *said)
+        return run, parts
 
     # ---- the answers
 
-    def _of_settings(self, settings: list[Setting], parting: Parting, suspected: str, begin: float) -> Answer:
+    def _of_settings(self, settings: list[Setting]) -> Answer:
         """Proved the other way round, too: the reference with the target's values is the target."""
         changes = tuple(setting.broken() for setting in settings)
         mended = " and ".join(setting.mended().said for setting in settings)
         broken = " and ".join(change.said for change in changes)
         proof = f"with {mended} the target follows the reference to the bit"
-        run = self._run("reference", _name(changes), changes=changes, stop=self.asked.stop)
-        leaves = first_parting(self._folder("reference", "1"), run, ignores=_DRAWN)
-        equals = first_parting(self._folder("target", "1"), run, ignores=_DRAWN)
-        self._note("reference", changes, leaves, "does not change", "leaves the plain one at")
+        run = self._runs.run("reference", changes=changes, stop=self.asked.stop)
+        leaves = first_parting(self._runs.folder("reference", "1"), run, ignores=_DRAWN)
+        equals = first_parting(self._runs.folder("target", "1"), run, ignores=_DRAWN)
+        said = "does not change", "leaves the plain one at"
+        self._runs.note_parting("reference", changes, leaves, *said)
         if leaves is None:
-            status: Status = "unproved"
             proof += f"; but with {broken} the reference does not change"
         else:
-            status = "proved"
             proof += f"; with {broken} the reference leaves it at step {leaves.step}"
             proof += ", and is the target to the bit" if equals is None else ""
         causes = [Cause(setting.said, (setting.mended().said,)) for setting in settings]
         what = " and ".join(setting.said for setting in settings)
-        sentence = f"{'Proved' if status == 'proved' else 'Suspected'}: {what}"
-        return self._ended(status, sentence, proof, begin, parting, causes, suspected)
+        return self._ended(*_judged(what, leaves), proof, causes)
 
-    def _of_values(self, fed: list[str], parting: Parting, suspected: str, begin: float) -> Answer:
-        kept = self._folder("target", "kept")
-        changes = tuple(Change(f"feed.{one}", str(kept), parting.step) for one in fed)
-        words = " and ".join(_VALUES[one] for one in fed)
-        stop = parting.step + _STEPS_AFTER
-        run = self._run("reference", _name(changes), changes=changes, stop=stop)
-        leaves = first_parting(
-            self._folder("reference", "kept"), run, ignores=_PUT_IN, steps=(parting.step, stop)
-        )
-        self._note("reference", changes, leaves, "does not change", "leaves the plain one at")
-        proof = f"with the {words} of the reference put in at step {parting.step} the target follows it to "
-        proof += "the bit"
-        status: Status = "unproved" if leaves is None else "proved"
-        if leaves is not None:
-            proof += f"; with those of the target the reference leaves it at step {leaves.step}"
-        sentence = (
-            f"{'Proved' if status == 'proved' else 'Suspected'}: the {words} of step {parting.step} differ"
-        )
-        sentence += f" ({', '.join(parting.names[:3])})" if parting.kind in _KINDS_FED else ""
-        causes = [Cause(f"the {words} of step {parting.step}", tuple(f"feed.{one}" for one in fed))]
-        return self._ended(status, sentence, proof, begin, parting, causes, suspected)
+    def _of_values(self, proved: Proved, suspected: Sequence[Suspected], parting: Parting) -> Answer:
+        first = proved.steps[0]
+        words = " and ".join(map(_put_in, proved.names))
+        proof = f"with the {words} of the reference put in at step {first} the target follows it to the bit"
+        if proved.leaves is not None:
+            proof += f"; with those of the target the reference leaves it at step {proved.leaves.step}"
+            proof += ", and is the target to the bit" if proved.is_target else ""
+        causes = [_cause_of(name, suspected, parting) for name in proved.names]
+        what = " and ".join(one.said for one in causes)
+        return self._ended(*_judged(what, proved.leaves), proof, causes)
 
-    def _ended(
-        self,
-        status: Status,
-        sentence: str,
-        proof: str,
-        begin: float,
-        parting: Parting | None = None,
-        causes: Sequence[Cause] = (),
-        suspected: str = "",
-    ) -> Answer:
+    def _ended(self, status: Status, sentence: str, proof: str = "", causes: Sequence[Cause] = ()) -> Answer:
         answer = Answer(
             status,
             sentence,
             proof,
             self.asked.reference.said,
             self.asked.target.said,
-            parting,
+            self._parting,
             tuple(causes),
-            suspected,
-            tuple(self.experiments),
-            (self.runs["reference"], self.runs["target"]),
-            time.monotonic() - begin,
+            self._suspected,
+            tuple(self._runs.experiments),
+            (self._runs.counts["reference"], self._runs.counts["target"]),
+            time.monotonic() - self._begin,
         )
         folder = make_directory(self.asked.output / FOLDER)
-        page = "" if self.diagnosis is None else os.path.relpath(self.diagnosis / "index.html", folder)
+        page = "" if self._diagnosis is None else os.path.relpath(self._diagnosis / "index.html", folder)
         write_text(folder / PAGE, page_html(answer, page))
         write_text(self.asked.output / FILE, answer.json())
         return answer
-
-    # ---- runs
-
-    def _folder(self, side: str, name: str) -> Path:
-        return self.asked.output / side / name
-
-    def _run(
-        self,
-        side: str,
-        name: str,
-        *,
-        changes: tuple[Change, ...] = (),
-        steps: str = "",
-        stop: int | None = None,
-        keeps: tuple[int, int] | None = None,
-    ) -> Path:
-        """Raises OutOfRuns, InvalidArgument."""
-        if sum(self.runs.values()) >= self.asked.most_runs:
-            raise OutOfRuns
-        folder = self._folder(side, name)
-        plan = Plan(str(folder), changes, stop=stop, steps=steps, keeps=keeps)
-        words = f" with {' '.join(change.said for change in changes)}" if changes else ""
-        command = self.asked.reference if side == "reference" else self.asked.target
-        self.asked.said(f"{side}{words}")
-        run, is_new = run_once(command, plan, without=self.asked.output, limit=self.asked.limit)
-        self.runs[side] += 1
-        if not is_new:
-            self.asked.said(f"{side}{words}: was there already")
-        return run.folder
-
-    def _note(
-        self, side: str, changes: tuple[Change, ...], parts: Parting | None, equal: str, differ: str
-    ) -> None:
-        said = equal if parts is None else f"{differ} {parts.said}"
-        names = tuple(one.name if one.name.startswith("feed.") else one.said for one in changes)
-        self.experiments.append(Experiment(side, names, said))
-        self.asked.said(f"  {said}")
 
     def _diagnosed(self, name: str, reference: Path, target: Path) -> Diagnosis | None:
         """None: the recordings have nothing in common."""
@@ -286,13 +185,9 @@ class _Hunting:
             answer = diagnose_runs(reference, target, output, graph=False, force=True, shows_progress=False)
         except (NothingToCompare, InvalidArgument):
             return None
-        self.diagnosis = output
+        self._diagnosis = output
         self.asked.said(f"diagnose: {answer.sentence}")
         return answer
-
-
-_VALUES = {"random": "random states", "weights": "weights", "inputs": "inputs"}
-_KINDS_FED = ("initial weights", "inputs", "weights", "buffers")
 
 
 def _causes(diagnosis: Diagnosis | None) -> list[Suspected]:
@@ -301,7 +196,22 @@ def _causes(diagnosis: Diagnosis | None) -> list[Suspected]:
     return [*([diagnosis.cause] if diagnosis.cause is not None else []), *diagnosis.others]
 
 
-def _name(changes: tuple[Change, ...]) -> str:
-    """A name for a folder."""
-    text = " ".join(change.said for change in changes)
-    return f"with_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+def _judged(what: str, leaves: Parting | None) -> tuple[Status, str]:
+    """leaves: of the reference with the same put in; None: it does not change by it."""
+    return ("unproved", f"Suspected: {what}") if leaves is None else ("proved", f"Proved: {what}")
+
+
+def _put_in(name: str) -> str:
+    return WORDS.get(name) or f"results and gradients of {name.partition('.')[2]}"
+
+
+def _cause_of(name: str, suspected: Sequence[Suspected], parting: Parting) -> Cause:
+    module = name.removeprefix("transplant.")
+    if module != name:
+        inside = next(
+            (one for one in suspected if one.module and f"{one.module}.".startswith(f"{module}.")), None
+        )
+        said = f"what {module} computes in step {parting.step}"
+        return Cause(said if inside is None else f"{said}: {inside.said}", (name,))
+    names = f" ({', '.join(parting.names[:3])})" if parting.kind in _KINDS_FED and parting.names else ""
+    return Cause(f"the {WORDS[name]} of step {parting.step}{names}", (name,))

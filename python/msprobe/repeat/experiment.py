@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.experiment.digests import first_parting, noise_of_losses, read_digests
+from msprobe.experiment.digests import first_parting, noise_of_losses, random_states_of
 from msprobe.experiment.launch import run_command
 from msprobe.experiment.narrowing import needed_of
 from msprobe.experiment.plan import Change, Plan
@@ -97,7 +97,7 @@ class _Experiment:
             call = first_call(pair[0], pair[1], parting.step, parting.rank)
         tags = set() if call is None else tags_of(call.operator)
         found = suspects(
-            parting, call, tags, _generators(pair, parting), notes,
+            parting, call, tags, random_states_of(pair, parting), notes,
             {**os.environ, **self._asked.command.environment},
         )  # fmt: skip
         trials, proved = self._tried(found, parting)
@@ -156,12 +156,3 @@ def _parted(runs: list[Path]) -> tuple[Parting, Path] | None:
     partings = ((first_parting(runs[0], other, ignores=_DRAWN), other) for other in runs[1:])
     found = [(parting, other) for parting, other in partings if parting is not None]
     return min(found, key=lambda one: one[0].step, default=None)
-
-
-def _generators(runs: list[Path], parting: Parting) -> list[str]:
-    """Those whose state differs at the beginning of the step that parts."""
-    states: list[dict[str, str]] = []
-    for folder in runs:
-        lines = read_digests(folder).get(parting.rank, [])
-        states.append(next((one["random generators"] for one in lines if one["step"] == parting.step), {}))
-    return [name for name in states[0] if name in states[1] and states[0][name] != states[1][name]]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from msprobe.recording.settings import RunSettings
 
 _WITH_VALUE = (
-    "-c", "--config", "-o", "--output", "--steps", "--level", "--with", "--without", "--format", "--set",
-    "--mode", "--ranks",
+    "-c", "--config", "-o", "--output", "--steps", "--level", "--with", "--without", "--format",
+    "--mode", "--ranks", "--set", "--precision", "--transplant", "--keep",
 )  # fmt: skip
 
 # As in recording/settings.py, which is not loaded to answer a wrong command line.
@@ -55,6 +55,7 @@ def main(arguments: list[str], *, command: str = "run") -> int:
         parser.error("--against-one needs --ranks N")
     from msprobe.autostart import disarm
     from msprobe.experiment.changes import at_start, recorders, with_torch
+    from msprobe.experiment.inside import keepers
     from msprobe.experiment.plan import parse_change
     from msprobe.hooks.arming import when_torch_is_imported
     from msprobe.port_recording import mindspore_recording
@@ -64,7 +65,8 @@ def main(arguments: list[str], *, command: str = "run") -> int:
     from msprobe.recording.script import Program
     from msprobe.run.ranks import PART_OF_RUN
 
-    changes = tuple(parse_change(text) for text in asked.set)
+    answered = [f"{kind}.{text}" for kind in ("precision", "transplant") for text in getattr(asked, kind)]
+    changes = tuple(parse_change(text) for text in (*asked.set, *answered))
     at_start(changes, in_this_process=True)
     settings = _settings(asked, asked.output)
     program = Program(words, is_module=is_module)
@@ -76,8 +78,13 @@ def main(arguments: list[str], *, command: str = "run") -> int:
         [*(["-m"] if is_module else []), *words],
         shows_progress=not asked.quiet,
         junit="junit" in asked.format,
-        beside=lambda: recorders(changes),
         started_as=[*words_before_run(command), command, *_kept(ours)],
+        beside=lambda: [
+            *recorders(changes),
+            *keepers(
+                settings.output, settings.steps or range(sys.maxsize), asked.keep, values=asked.keep_values
+            ),
+        ],
     )
     if changes:
         when_torch_is_imported(lambda: with_torch(changes))
@@ -283,6 +290,29 @@ def _parser(command: str) -> Parser:
         help="change a setting, as layers.2.norm1.eps=1e-5, optimizer.lr=1e-4, seed.torch=0, "
         "torch.deterministic=True; may be repeated (docs/hunt.md)",
     )
+    add(
+        "--precision",
+        metavar="MODULE=DTYPE",
+        action="append",
+        default=[],
+        help="have a module compute in float64, float32, bfloat16 or float16; may be repeated",
+    )
+    add(
+        "--transplant",
+        metavar="MODULE=RUN",
+        action="append",
+        default=[],
+        help="answer the calls of a module with what run RUN kept of it: results and gradients, in the steps "
+        "that it kept; may be repeated",
+    )
+    add(
+        "--keep",
+        metavar="MODULE",
+        action="append",
+        default=[],
+        help="keep the calls of a module in the recorded steps, to be transplanted; may be repeated",
+    )
+    add("--keep-values", action="store_true", help="keep what the recorded steps begin with, for --set feed.")
     add(
         "--with",
         dest="with_",

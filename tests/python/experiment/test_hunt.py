@@ -15,8 +15,9 @@ import planted_faults as planted
 import pytest
 from msprobe import cli
 from msprobe.diagnose.cause import Cause
+from msprobe.experiment.digests import Parting
 from msprobe.experiment.plan import Change, Plan, parse_change, read_plan, write_plan
-from msprobe.hunt.candidates import fed_of, settings_of
+from msprobe.hunt.candidates import settings_of, values_of
 from msprobe.native import FormatError, InvalidArgument
 
 SCRIPT = str(Path(planted.__file__))
@@ -82,9 +83,17 @@ def test_settings_that_can_be_set_are_candidates():
     assert found[0].broken() == Change("layers.2.norm1.eps", "0.1", 4)
 
 
-def test_what_is_fed_first_is_what_the_diagnosis_says():
-    causes = [Cause("data", "config", "dataset: tensors", "", 0.9)]
-    assert fed_of(causes) == ["inputs", "random", "weights"]
+def test_what_is_put_in_first_is_what_the_diagnosis_says():
+    def tried(kind, *causes, drawn=False):
+        return values_of(causes, Parting(0, 0, kind), drawn=drawn)
+
+    data = Cause("data", "config", "dataset: tensors", "", 0.9)
+    gelu = Cause("operators", "dump", "operator gelu", "", 0.9, 0, module="blocks.1.act")
+    around = Cause("operators", "dump", "operator add", "", 0.9, 0, module="blocks.1")
+    assert tried("loss", data) == ["feed.inputs", "feed.random", "feed.weights", "feed.loss"]
+    assert tried("gradients", gelu, around) == ["transplant.blocks.1.act", "feed.loss", "feed.gradients"]
+    assert tried("weights", gelu, drawn=True) == ["feed.update", "feed.random"]
+    assert tried("steps") == []
 
 
 def test_a_plan_comes_back_as_it_was(tmp_path):

@@ -1,0 +1,110 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The runs of a hunt: each in its folder, none twice, and no more than were allowed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe.experiment.launch import run_once
+from msprobe.experiment.plan import Plan
+from msprobe.hunt.answer import Experiment
+from msprobe.native import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from msprobe.experiment.command_line import Command
+    from msprobe.experiment.digests import Parting
+    from msprobe.experiment.plan import Change
+
+SIDES = ("reference", "target")
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """What is asked."""
+
+    reference: Command
+    target: Command
+    output: Path
+    stop: int | None = None
+    limit: float | None = None
+    most_runs: int = 20
+    said: Callable[[str], None] = lambda _: None
+
+
+class OutOfRuns(Exception):
+    """The budget is spent."""
+
+
+@dataclass
+class Runs:
+    """What was run, and what came of it."""
+
+    asked: Hunt
+    experiments: list[Experiment] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SIDES, 0))
+
+    def folder(self, side: str, name: str) -> Path:
+        return self.asked.output / side / name
+
+    def run(
+        self,
+        side: str,
+        name: str = "",
+        *,
+        changes: tuple[Change, ...] = (),
+        steps: str = "",
+        stop: int | None = None,
+        keeps: tuple[int, int] | None = None,
+        keeps_modules: tuple[str, ...] = (),
+    ) -> Path:
+        """The folder. name: empty: as the changes have it. Raises OutOfRuns, InvalidArgument."""
+        if sum(self.counts.values()) >= self.asked.most_runs:
+            raise OutOfRuns
+        folder = self.folder(side, name or name_of(changes))
+        plan = Plan(str(folder), changes, stop=stop, steps=steps, keeps=keeps, keeps_modules=keeps_modules)
+        words = f" with {' '.join(change.said for change in changes)}" if changes else ""
+        command = self.asked.reference if side == "reference" else self.asked.target
+        self.asked.said(f"{side}{words}")
+        self.counts[side] += 1  # one that fails is one, too
+        run, is_new = run_once(command, plan, without=self.asked.output, limit=self.asked.limit)
+        if not is_new:
+            self.asked.said(f"{side}{words}: was there already")
+        return run.folder
+
+    def both(self, name: str, **options: object) -> list[Path]:
+        """The same of both sides: the reference, the target."""
+        return [self.run(side, name, **options) for side in SIDES]  # type: ignore[arg-type]
+
+    def note(self, side: str, changes: Sequence[Change], said: str) -> None:
+        self.experiments.append(Experiment(side, tuple(map(said_of, changes)), said))
+        self.asked.said(f"  {said}")
+
+    def note_parting(
+        self, side: str, changes: Sequence[Change], parts: Parting | None, equal: str, differ: str
+    ) -> None:
+        self.note(side, changes, equal if parts is None else f"{differ} {parts.said}")
+
+    def tried(self, side: str, changes: tuple[Change, ...], **options: object) -> Path | None:
+        """None: the command does not run with these changes; why is noted."""
+        try:
+            return self.run(side, changes=changes, **options)  # type: ignore[arg-type]
+        except InvalidArgument as error:
+            self.note(side, changes, f"cannot be run: {error}")
+            return None
+
+
+def said_of(change: Change) -> str:
+    """As `--set` takes it; of values of another run the name alone."""
+    return change.name if change.name.startswith(("feed.", "transplant.")) else change.said
+
+
+def name_of(changes: Sequence[Change]) -> str:
+    """A name for a folder."""
+    text = " ".join(change.said for change in changes)
+    return f"with_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
