@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 
@@ -96,6 +97,78 @@ def test_tensors_with_a_torch_function_of_their_own(tmp_path):
         assert train(made(model)) == plain
     assert Own.calls == calls
     assert run_file(tmp_path / "out")["notes"] == []
+
+
+def test_a_torch_function_of_all_tensors_that_a_program_replaces(tmp_path, monkeypatch):
+    original, calls = torch.Tensor.__torch_function__, []
+
+    def replaced(_, function, types, args=(), kwargs=None):
+        calls.append(function)
+        return original(function, types, args, kwargs)
+
+    def train_replaced():
+        calls.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(torch.Tensor, "__torch_function__", classmethod(replaced))
+            return train(made(Net)), list(calls)
+
+    plain = train_replaced()
+    with msprobe.capture(output=tmp_path / "out"):
+        assert train_replaced() == plain
+    assert (run_file(tmp_path / "out")["steps"], run_file(tmp_path / "out")["notes"]) == (3, [])
+
+
+def test_a_model_that_loses_what_torch_needs_fails_as_without_us(tmp_path):
+    class Losing(Net):
+        def forward(self, x):
+            result = super().forward(x)
+            del self[0]._backward_pre_hooks
+            return result
+
+    def error_of_training():
+        with pytest.raises(AttributeError) as error:
+            train(made(Losing))
+        return str(error.value)
+
+    plain = error_of_training()
+    with msprobe.capture(output=tmp_path / "out"):
+        assert error_of_training() == plain
+    assert torch._C._len_torch_function_stack() == 0
+
+
+def test_a_call_operator_that_a_program_replaces_between_steps(tmp_path, monkeypatch):
+    original = nn.Module.__call__
+
+    def train_replaced():
+        model = made(Net)
+        with monkeypatch.context() as patched:
+            losses = train(model, steps=1)
+            patched.setattr(nn.Module, "__call__", lambda self, *args: original(self, *args))
+            return losses + train(model, steps=2)
+
+    plain = train_replaced()
+    with msprobe.capture(output=tmp_path / "out"):
+        assert train_replaced() == plain
+    assert run_file(tmp_path / "out")["steps"] == 3
+
+
+def test_a_process_that_forks_inside_of_its_steps(tmp_path):
+    def train_forking():
+        def forking(*_):
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            assert os.waitpid(child, 0) == (child, 0)
+
+        model = made(Net)
+        model.register_forward_pre_hook(forking)
+        return train(model)
+
+    torch.set_num_threads(1)  # the pool of OpenMP does not survive a fork
+    plain = train_forking()
+    with msprobe.capture(output=tmp_path / "out"):
+        assert train_forking() == plain
+    assert run_file(tmp_path / "out")["steps"] == 3
 
 
 def test_steps_in_a_thread(tmp_path):
