@@ -80,7 +80,7 @@ ROWS = (
         ("trl", "peft"),
         (
             _value("lora_alpha", "16", "8"),
-            _value("lora_dropout", "0.1", "0.0"),
+            Fault("--set lora_dropout=0.1", r"q_proj\.lora_dropout"),  # its place: a module of another class
             _eps("model.layers.1.post_attention_layernorm"),
         ),
     ),

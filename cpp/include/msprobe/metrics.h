@@ -221,7 +221,7 @@ inline constexpr double kNegligibleGradient = 0.1;
 MSPROBE_API double unit_roundoff(std::optional<DType> dtype) noexcept;
 
 /// The distance of two tensors of one shape. `floor`: elements are measured against this size at least; below
-/// it there is nothing but rounding.
+/// it there is nothing but rounding. A tensor of which nothing was recorded is held against nothing: equal.
 MSPROBE_API Distance distance(const TensorFacts& target, const TensorFacts& reference, double floor = 0);
 
 /// The same where the L2 norm of the difference was computed from the elements. `is_equal`: all elements are.

@@ -241,6 +241,12 @@ class PairOfFacts {
   double size_;
 };
 
+// A record may have a tensor without a number of it, as of memory that says nothing.
+bool is_measured(const TensorFacts& facts) {
+  return facts.max || facts.min || facts.mean || facts.norm || facts.sketch || facts.digest ||
+         !facts.checksum.empty();
+}
+
 }  // namespace
 
 double TensorFacts::typical() const noexcept {
@@ -272,6 +278,7 @@ double unit_roundoff(std::optional<DType> dtype) noexcept {
 }
 
 Distance distance(const TensorFacts& target, const TensorFacts& reference, double floor) {
+  if (!is_measured(target) || !is_measured(reference)) return {};  // nothing that was recorded differs
   const bool same_dtype = target.dtype == reference.dtype && target.count == reference.count;
   const bool has_digests = same_dtype && target.digest && reference.digest;
   const bool has_checksums = same_dtype && !target.checksum.empty() && !reference.checksum.empty();

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -93,12 +94,23 @@ def _tensors_in(path: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
 def _items(value: Any) -> list[tuple[str, Any]]:
     """Of a container; nothing of what is none."""
     kind = type(value)
-    if issubclass(kind, Mapping):
+    form = _form_of(kind)
+    if form == "mapping":
         if len(value) <= _MOST_ITEMS:
             return [(key, item) for key, item in value.items() if isinstance(key, str)]
-    elif issubclass(kind, (list, tuple)):
+    elif form == "sequence":
         if len(value) <= _MOST_ITEMS:
             return list(zip(getattr(kind, "_fields", map(str, range(len(value)))), value))
-    elif is_dataclass(kind):
+    elif form == "dataclass":
         return [(one.name, getattr(value, one.name, None)) for one in fields(kind)]
     return []
+
+
+@functools.lru_cache(maxsize=512)
+def _form_of(kind: type) -> str:
+    """Asked for each variable of each function; an abstract base class answers slowly."""
+    if issubclass(kind, Mapping):
+        return "mapping"
+    if issubclass(kind, (list, tuple)):
+        return "sequence"
+    return "dataclass" if is_dataclass(kind) else ""

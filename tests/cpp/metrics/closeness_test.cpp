@@ -233,6 +233,18 @@ TEST_CASE("closeness: statistics that are NaN on both sides and nothing else lea
   CHECK(is_unmeasured(metrics::distance(four(kInf, 0, kInf, kInf), four(1, 0, 0.5, 1))));
 }
 
+TEST_CASE("closeness: what was not measured is held against nothing") {
+  TensorFacts nothing;
+  nothing.dtype = DType::kFloat32;
+  nothing.count = 4;
+  for (const Distance& apart :
+       {metrics::distance(nothing, four(1, 0, 0.5, 1)), metrics::distance(four(1, 0, 0.5, 1), nothing),
+        metrics::distance(nothing, all_of(normal(256, 4)))}) {
+    CHECK(apart.equal);
+    CHECK(apart.high == 0);
+  }
+}
+
 TEST_CASE("closeness: integers and flags without a sketch are equal or are not") {
   TensorFacts a = four(3, 0, 1, 4), b = a;
   a.dtype = b.dtype = DType::kInt64;

@@ -195,7 +195,14 @@ def test_data_that_differ_have_the_name_of_the_program(of_data, tmp_path, option
 # ---- what the verdict does not answer yet
 
 
-NOT_EXPLAINED = pytest.mark.xfail(reason="rounding of these kernels is not explained yet")
+ATTENDS_TO_NOTHING = pytest.mark.xfail(
+    reason="rows that attend to nothing are 0 of one kernel, and of the other a mean of the values: results "
+    "differ by far more than rounding, no gradient does, and there is no rule for what nothing follows from"
+)
+SUM_OF_PRODUCTS = pytest.mark.xfail(
+    reason="the gradient of a weight of batch_norm is a sum of products that cancel; by how much is not in "
+    "the record, so its tolerance is that of a sum that does not: 1.7e-5 where 2.8e-5 is found"
+)
 
 
 @pytest.mark.parametrize(
@@ -203,8 +210,8 @@ NOT_EXPLAINED = pytest.mark.xfail(reason="rounding of these kernels is not expla
     [
         ("exact_op_one_ulp", ("--fused",), ("--steps", "0-7")),
         ("qkv_bias", ("--eager",), ()),
-        pytest.param("attention_mask_kinds", ("--eager",), (), marks=NOT_EXPLAINED),
-        pytest.param("channels_last_batch_norm", ("--last",), (), marks=NOT_EXPLAINED),
+        pytest.param("attention_mask_kinds", ("--eager",), (), marks=ATTENDS_TO_NOTHING),
+        pytest.param("channels_last_batch_norm", ("--last",), (), marks=SUM_OF_PRODUCTS),
     ],
 )
 def test_another_right_kernel_is_silent(tmp_path, name, arguments, options):
