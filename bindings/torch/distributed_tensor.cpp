@@ -52,7 +52,7 @@ std::optional<Local> local_of(const py::object& tensor) {
   }
   if (name != "DTensor") return std::nullopt;
   static const py::handle placement_of =
-      py::object(py::module_::import("msprobe.dump.placement").attr("placement_of")).release();
+      py::object(py::module_::import("msprobe.training.placement").attr("placement_of")).release();
   const py::object shard = tensor.attr("_local_tensor");
   if (!THPVariable_Check(shard.ptr())) return std::nullopt;
   Local local{THPVariable_Unpack(shard.ptr()), placement_element(placement_of(tensor.attr("_spec")))};

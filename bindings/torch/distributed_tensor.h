@@ -24,6 +24,6 @@ struct HeldPart {
 /// Nothing for what is no DTensor. Issues no collective. Takes the GIL, and sets no Python error.
 std::optional<HeldPart> find_held_part(const at::Tensor& tensor);
 
-/// A placement as msprobe.dump.placement makes it, as one element for TensorElement::placement. Needs the
+/// A placement as msprobe.training.placement makes it, as one element for TensorElement::placement. Needs the
 /// GIL; throws pybind11::error_already_set.
 std::string placement_element(pybind11::handle placement);

@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "training_state.h"
 
+#include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "measured_tensors.h"
@@ -20,13 +23,17 @@ namespace py = pybind11;
 
 namespace {
 
-std::string statistics_text(const at::Tensor& tensor) {
+// Shape of a larger tensor, and where this one begins in it.
+using PlaceInWhole = std::optional<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>>;
+
+std::string statistics_text(const at::Tensor& tensor, const PlaceInWhole& shard) {
   std::optional<py::gil_scoped_release> no_gil;
   if (tensor.numel() >= kElementsWithoutGil) no_gil.emplace();
   msprobe::stats::SummaryOptions options;
   // Of a device's tensor a checksum would need all elements on the host; the sketch has a digest.
   if (tensor.is_cpu()) options.checksum = msprobe::stats::SummaryOptions::Checksum::kNative;
   options.sketch = tensor.dim() > 0;
+  if (shard) options.shard = {shard->first, shard->second};
   return msprobe::dump::state_members(msprobe::torch_adapter::summarize(tensor, options));
 }
 
@@ -147,7 +154,7 @@ std::string groups(const py::list& groups, const py::function& otherwise) {
 }  // namespace
 
 void register_training_state(py::module_& m) {
-  m.def("state_statistics", &statistics_text, py::arg("tensor"));
+  m.def("state_statistics", &statistics_text, py::arg("tensor"), py::arg("shard") = py::none());
   m.def("state_members", &members, py::arg("items"), py::kw_only(), py::arg("of"), py::arg("otherwise"),
         py::arg("separator"));
   m.def("state_groups", &groups, py::arg("groups"), py::kw_only(), py::arg("otherwise"));

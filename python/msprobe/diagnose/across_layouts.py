@@ -129,7 +129,8 @@ class AcrossLayouts(Comparison):
             f"the layouts differ: {reference} -> {target}; weights, gradients and states of the optimizer "
             "were put together and compared"
         )
-        part = replace(part, not_compared=(*part.not_compared, *self._joined.left_out))
+        not_compared = (*part.not_compared, *self._joined.left_out)
+        part = replace(part, not_compared=not_compared, silent_stages=("operators",))
         if not first:
             return part
         step = min(cause.step or 0 for cause in first)

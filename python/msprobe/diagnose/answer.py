@@ -70,6 +70,8 @@ class PartResult:
     """Settings that differ and are no cause by themselves."""
     equal_stages: tuple[Stage, ...] = ()
     """Stages of which everything that this part has is equal."""
+    silent_stages: tuple[Stage, ...] = ()
+    """Stages of which this part has nothing here."""
     curves: LossComparison | None = None
     """Of the losses."""
 
@@ -216,7 +218,7 @@ def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
     """A word and a sentence for a line of the walk; the words are those of docs/formats/diagnose.md."""
     covering = next(parts for name, _, parts in STAGES if name == stage)
     here = [part for part in answer.parts if part.part in covering]
-    compared = [part for part in here if part.status in COMPARED]
+    compared = [part for part in here if part.status in COMPARED and stage not in part.silent_stages]
     cause = answer.cause
     if stage == "first step":
         return _first_step(compared)

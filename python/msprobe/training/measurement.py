@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msprobe.files.credentials import concealed_argument
 from msprobe.native import UnsupportedError, import_torch, torch_adapter
 from msprobe.training.json_text import Json, json_text
-from msprobe.training.placement import placement_of
+from msprobe.training.placement import place_of_shard, placement_of
 from msprobe.training.torch_state import OMITTED, memory_of, plain
 
 if TYPE_CHECKING:
@@ -107,15 +107,32 @@ def measure(tensor: Any, requires_grad: bool | None = None) -> Json:
     if place is not None:
         found["dtensor"] = place
     try:
-        statistics = torch_adapter().state_statistics(memory)
+        statistics = _statistics(memory, place)
     except UnsupportedError as error:
         return Json(json.dumps({**found, "unmeasured": str(error)}))
     return Json(f"{json.dumps(found)[:-1]}, {statistics}}}")
 
 
 def _place_in_whole(tensor: Any, memory: Any) -> Placement:
-    """With the shape of the shard."""
-    return {**placement_of(tensor._spec), "local_shape": [int(size) for size in memory.shape]}
+    """With the shape of the shard; and its offset where it is a block of the whole."""
+    spec = tensor._spec
+    place = {**placement_of(spec), "local_shape": [int(size) for size in memory.shape]}
+    block = place_of_shard(spec)
+    if block is not None and block[0] == place["local_shape"]:
+        place["offset"] = block[1]
+    return place
+
+
+def _statistics(memory: Any, place: Placement | None) -> str:
+    """place: the sketch is taken at the places of the elements in the whole, where it is known; else the
+    offset is taken out of it.
+    """
+    if place is not None and "offset" in place:
+        try:
+            return str(_native().state_statistics(memory, shard=(place["shape"], place["offset"])))
+        except UnsupportedError:  # on a device
+            del place["offset"]
+    return str(_native().state_statistics(memory))
 
 
 def described(tensor: Any) -> tuple[dict[str, Any], Any]:
