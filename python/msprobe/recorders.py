@@ -274,6 +274,7 @@ class _Dump(QuietRecorder):
             averaged=trained.averaged,
             only_evidence=True,
         )
+        self._trained = trained
         self._models: list[Any] = []
         self._start: Any = None  # what the dump begins with; it is given the same at each step
         self._begun = False
@@ -282,7 +283,8 @@ class _Dump(QuietRecorder):
     def models_found(self, models: list[Any]) -> None:
         if not self._begun:
             self._models = list(models)
-            self._start = self._models[0] if len(models) == 1 else list(models)
+            called = [self._trained.as_called(model) for model in models]
+            self._start = called[0] if len(called) == 1 else called
             return
         for name, model in _named(models).items():
             if not any(model is known for known in self._models):

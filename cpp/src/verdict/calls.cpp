@@ -231,40 +231,52 @@ std::string Calls::parameter(const ItemPair& row) const {
   return {};
 }
 
-double Calls::terms(std::uint32_t record, const operators::Row& by, double result) const {
-  const std::uint32_t forward = forward_of(record).value_or(record);
-  std::vector<std::vector<std::int64_t>> tensors;
-  double made = 1;  // elements of the forward result
-  operators::CallShape call;
-  for (const Item& item : reference().items(reference().records()[counterpart(forward)])) {
+Calls::Shapes Calls::shapes(std::uint32_t record, const operators::Row& by) const {
+  Shapes found;
+  for (const Item& item : reference().items(reference().records()[counterpart(record)])) {
     const bool is_tensor = item.kind == Item::Kind::kTensor;
     if (!is_input(item.part)) {
-      if (is_tensor) made = std::max(made, trace::element_count(reference().text(item.shape)));
+      if (is_tensor)
+        found.result = std::max(found.result, trace::element_count(reference().text(item.shape)));
     } else if (is_tensor) {
-      tensors.push_back(extents(reference().text(item.shape)));
+      found.tensors.push_back(extents(reference().text(item.shape)));
     } else if (!by.terms_argument.empty()) {
       const std::string_view path = reference().text(item.path);
       const bool is_it = item.part == Part::kInputKwargs
                              ? path.starts_with(by.terms_argument)
                              : path.starts_with(std::to_string(by.terms_position));
       const auto value = is_it ? reference().number(item.value) : std::nullopt;
-      if (value && std::abs(*value) < 1e15) call.numbers.push_back(static_cast<std::int64_t>(*value));
+      if (value && std::abs(*value) < 1e15) found.numbers.push_back(static_cast<std::int64_t>(*value));
     }
   }
-  if (call.numbers.size() == 1) call.number = call.numbers.front();
+  return found;
+}
+
+double Calls::Shapes::terms(const operators::Row& by) const {
+  operators::CallShape call;
+  if (numbers.size() == 1) call.number = numbers.front();
+  call.numbers = numbers;
   call.tensors = tensors;
-  call.result = made;
-  const bool backward = forward != record;
+  call.result = result;
+  return operators::term_count(by, call);
+}
+
+double Calls::terms_of_forward(std::uint32_t record, const operators::Row& by) const {
+  return shapes(forward_of(record).value_or(record), by).terms(by);
+}
+
+double Calls::terms(std::uint32_t record, const operators::Row& by, double result) const {
+  const auto forward = forward_of(record);
+  const Shapes call = shapes(forward.value_or(record), by);
+  if (!forward) return call.terms(by);
   // What is added, as a bias, has a sum as its gradient, and no products.
   const bool sums_products = by.gain == operators::Gain::kProduct || by.gain == operators::Gain::kAttention;
-  if (!backward) return operators::term_count(by, call);
-  const double uses = std::max(made / std::max(result, 1.0), 1.0);
-  const bool is_added = std::any_of(tensors.begin(), tensors.end(), [&](const auto& shape) {
-    return tensors.size() > 2 && shape.size() == 1 && static_cast<double>(shape.front()) == result;
+  const double uses = std::max(call.result / std::max(result, 1.0), 1.0);
+  const bool is_added = std::any_of(call.tensors.begin(), call.tensors.end(), [&](const auto& shape) {
+    return call.tensors.size() > 2 && shape.size() == 1 && static_cast<double>(shape.front()) == result;
   });
-  return sums_products && !is_added
-             ? operators::term_count_of_gradient(operators::term_count(by, call), made, result)
-             : uses;
+  return sums_products && !is_added ? operators::term_count_of_gradient(call.terms(by), call.result, result)
+                                    : uses;
 }
 
 // ---- where values come from

@@ -102,6 +102,8 @@ class Calls {
   std::string parameter(const ItemPair& row) const;
   /// Of how many numbers an element of this result is the sum.
   double terms(std::uint32_t record, const operators::Row& by, double result) const;
+  /// The same of the forward call, for a backward one.
+  double terms_of_forward(std::uint32_t record, const operators::Row& by) const;
 
   // ---- where values come from
 
@@ -120,6 +122,15 @@ class Calls {
   bool has_modules_only() const { return target().level() == "L0"; }
 
  private:
+  /// What the number of terms of a call follows from.
+  struct Shapes {
+    std::vector<std::vector<std::int64_t>> tensors;  // that go in
+    std::vector<std::int64_t> numbers;               // of the argument that decides
+    double result = 1;                               // elements
+
+    double terms(const operators::Row& by) const;
+  };
+  Shapes shapes(std::uint32_t record, const operators::Row& by) const;
   void find_zones();
   void find_mispaired();
   bool is_mispairing(std::uint32_t record, const std::unordered_set<std::string_view>& other_calls) const;

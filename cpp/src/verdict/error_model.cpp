@@ -28,6 +28,8 @@ using operators::Gain;
 
 const double kFloat32 = metrics::unit_roundoff(DType::kFloat32);
 
+// Where the result is exactly 0 nothing is known of the gain: rounding leaves something of a sum that
+// cancels.
 double ratio(double a, double b) {
   // Below, doubles lose digits: a quotient of such sizes says nothing.
   constexpr double kSmallest = std::numeric_limits<double>::min();
@@ -76,6 +78,8 @@ class OfOperator {
     return allowed;
   }
 
+  double common() const { return unit_ * lost_units() * shared_units(place_.channel); }
+
  private:
   Gain gain_class() const { return place_.by.gain; }
   bool only_moves() const { return place_.by.only_moves(); }
@@ -94,11 +98,25 @@ class OfOperator {
     // Independent errors of n elements move a norm or a mean by sqrt(n) times less. Those of one origin are
     // alike along a row; what the call that made it rounded is not.
     const double errors = errors_of(one);
+    const double of_channels = of_whole_channels(one, error);
+    allowed.magnitude += of_channels;
+    allowed.expected += of_channels;
+    allowed.bias += of_channels / std::sqrt(result_.count);
     const double shared = one.is_shared ? std::max(error - own_rounding(one.tensor.unit), 0.0) : 0;
     allowed.bias += gain * (one.distance.most_bias() + shared / std::sqrt(std::min(errors, one.tensor.last)) +
                             (error - shared) / std::sqrt(errors)) +
                     cast / std::sqrt(errors);
     return {gain, error};
+  }
+
+  // A sum over m elements that are off by e together, of k such channels, is off by sqrt(k) m e. In backward,
+  // as the bias in front of a normalisation gets it.
+  double of_whole_channels(const Source& one, double error) const {
+    if (one.common == 0 || !place_.is_backward || one.is_saved) return 0;
+    const double summed = one.tensor.count / result_.count;
+    if (summed < one.channel || std::fmod(summed, one.channel) != 0) return 0;
+    return std::min(one.common, error) * std::sqrt(summed * one.channel) *
+           ratio(one.tensor.typical, result_.typical);
   }
 
   void add_discrete(Tolerance& allowed) const {
@@ -121,12 +139,16 @@ class OfOperator {
     allowed.expected += std::sqrt(std::min(error, 1.0));
   }
 
-  // The gradient of what was repeated or looked up is the sum over all its uses.
+  // The gradient of what was repeated, or looked up by an index, is the sum over all its uses. By an index
+  // that is in no fixed order, for which torch calls the operator nondeterministic, and may be of a few
+  // elements.
   bool rounds() const {
     const bool is_exact = only_moves() || gain_class() == Gain::kNone;
     return !is_exact || (place_.is_backward &&
                          std::any_of(place_.sources.begin(), place_.sources.end(), [&](const Source& one) {
-                           return !one.is_saved && one.tensor.count > result_.count;
+                           const bool is_index =
+                               one.is_saved && one.tensor.unit == 0 && place_.by.is_nondeterministic;
+                           return is_index || (!one.is_saved && one.tensor.count > result_.count);
                          }));
   }
 
@@ -134,19 +156,35 @@ class OfOperator {
     const double repeated = gain_class() == Gain::kRecurrent ? numbers().opaque : 1;
     const double rounding = repeated * own_units(unit_) + sum_units();
     const double lost = unit_ * lost_units();
+    const double errors = gain_class() == Gain::kPower ? errors_of_power() : std::max(result_.count, 1.0);
     allowed.own = rounding * lost;
-    if (!any_differs) allowed.element = element_units(unit_) * lost * ratio(result_.largest, result_.norm);
+    if (!any_differs) {  // an element of a long sum by as much more as all of them
+      allowed.element =
+          element_units(unit_) * rounding / own_units(unit_) * lost * ratio(result_.largest, result_.norm);
+    }
     allowed.magnitude += allowed.own;
     allowed.expected += allowed.own;
-    // The rows of a normalisation share the rounding of one sum each.
-    const double shared =
-        gain_class() == Gain::kScaleFree ? numbers().bias_shared * std::sqrt(place_.terms) : 0;
-    allowed.bias += lost * (bias_units(unit_) + shared + rounding / std::sqrt(std::max(result_.count, 1.0)));
+    double shared = gain_class() == Gain::kScaleFree ? shared_units(place_.terms) : 0;
+    // A partial sum that is rounded loses what is small beside it: all sums of one direction are too small.
+    if (rounds_partial_sums()) shared += sum_units();
+    allowed.bias += lost * (bias_units(unit_) + shared + rounding / std::sqrt(errors));
   }
 
+  // Sums are kept in float32, and rounded once.
   double sum_units() const {
-    return (unit_ > kFloat32 ? numbers().sum_of_coarse : numbers().sum) * std::sqrt(place_.terms);
+    const double units =
+        rounds_partial_sums() ? numbers().sum_rounded : numbers().sum * std::min(kFloat32 / unit_, 1.0);
+    return units * std::sqrt(place_.terms);
   }
+
+  // Gradients of the weights of a normalisation, and of what was looked up, are added up where they stand.
+  bool rounds_partial_sums() const {
+    const bool adds_in_place = gain_class() == Gain::kScaleFree || only_moves();
+    return unit_ > kFloat32 && place_.is_backward && adds_in_place;
+  }
+
+  // The rows and channels of a normalisation share the rounding of one sum each.
+  static double shared_units(double terms) { return numbers().bias_shared * std::sqrt(terms); }
 
   // How many times a rounding of its own shows in a result that is smaller than its terms. Logarithms of sums
   // of exponentials are kept in float32 until they are rounded to the dtype of the result.
@@ -206,23 +244,27 @@ class OfOperator {
     double errors = independent_errors(one.tensor);
     // Of a sum there are as many as there are results.
     errors = place_.is_backward ? std::min(errors, kept) : errors * kept / result_.count;
-    if (gain_class() != Gain::kPower || result_.largest <= 0) return std::max(errors, 1.0);
-    return std::clamp(std::pow(result_.norm / result_.largest, 2), 1.0, std::max(errors, 1.0));
+    errors = std::max(errors, 1.0);
+    return gain_class() == Gain::kPower ? std::min(errors_of_power(), errors) : errors;
+  }
+
+  double errors_of_power() const {
+    if (result_.largest <= 0) return std::max(result_.count, 1.0);
+    return std::clamp(std::pow(result_.norm / result_.largest, 2), 1.0, std::max(result_.count, 1.0));
   }
 
   // ---- cancellation
 
   // How much smaller the result is than the terms it is a sum of, as if their signs were random.
   double cancellation() const {
-    // A bound against results of next to no size. In float32 it is beyond what can be told apart: one
-    // rounding of a term is 60 times the result there, and no two tensors are farther apart than 2.
-    constexpr double kMost = 1e9;
+    // No two tensors are farther apart than 2, which is one rounding of a term in float32 there.
+    const double most = 2 / kFloat32;
     if (!place_.is_backward && is_by_element()) return 1;
     const bool is_product = gain_class() == Gain::kProduct;
     double terms = is_product ? largest_product() : largest_term();
     // The bias of a linear layer in backward: a plain sum of what comes in.
     if (is_product && (place_.is_backward || terms == 0)) terms = std::max(terms, largest_term());
-    return std::clamp(ratio(terms, result_.typical), 1.0, kMost);
+    return std::clamp(ratio(terms, result_.typical), 1.0, most);
   }
 
   // Functions of single elements: a product with a small number is small, and no sum that cancels out.
@@ -404,6 +446,16 @@ double visible_excess(const metrics::Distance& distance, const Tolerance& allowe
   return std::max(least, distance.value / (numbers().visible * allowed.expected));
 }
 
+double excess_of_number(const metrics::Distance& distance, std::optional<double> error) {
+  Place place;
+  place.rule = error ? Rule::kOpaque : Rule::kOrigin;
+  place.tensor.unit = kFloat32;
+  if (error) place.sources = {source_of(of_error(*error), {})};
+  metrics::Distance magnitude = distance;
+  magnitude.bias = 0;  // one number is all of its own bias
+  return excess(magnitude, tolerance(place));
+}
+
 double unseen(const Place& place) {
   const Tensor& result = place.tensor;
   double error = 0;
@@ -425,6 +477,10 @@ double unseen(const Place& place) {
            (place.by.chooses && one.distance.expected * one.tensor.count >= kFewMoves);
   });
   return moves ? std::min(std::numbers::sqrt2 * result.largest / result.norm, 1.0) : 0;
+}
+
+double common(const Place& place) {
+  return place.rule == Rule::kOperator && place.channel > 0 ? OfOperator(place).common() : 0;
 }
 
 double own_rounding(double unit) { return own_units(unit) * unit; }

@@ -6,6 +6,7 @@
 /// plus the rounding of its own. A function of the place alone. All sizes are relative L2 distances
 /// (msprobe/metrics.h).
 
+#include <optional>
 #include <vector>
 
 #include "verdict/place.h"
@@ -38,10 +39,18 @@ double excess(const metrics::Distance& distance, const Tolerance& allowed);
 /// outlier.
 double visible_excess(const metrics::Distance& distance, const Tolerance& allowed);
 
+/// The same of a number of a program, which is at least as fine as float32: as one that is read (R4), or that
+/// everything before, which is off by `error`, has made (R3).
+double excess_of_number(const metrics::Distance& distance, std::optional<double> error = std::nullopt);
+
 /// What this place may be off by although its own distance cannot show it, from what its sources are: beside
 /// a mask, or where elements are taken to places that were chosen by values, which a sketch misses once in 16
 /// times. 0: its distance shows all.
 double unseen(const Place& place);
+
+/// What all elements of a channel are off by together, as a normalisation takes the sums over the channel out
+/// of each: by the rounding of these. A sum over the channel does not average it out. 0: nothing.
+double common(const Place& place);
 
 /// Rounding of one kernel with results of this unit roundoff.
 double own_rounding(double unit);

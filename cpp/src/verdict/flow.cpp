@@ -41,6 +41,7 @@ std::uint64_t value_key(const trace::Trace& trace, const trace::Item& item) {
 Flow::Flow(const trace::Trace& trace)
     : sources_(trace.all_items().size(), kNoItem),
       followers_(trace.all_items().size(), kNoItem),
+      firsts_(trace.all_items().size(), kNoItem),
       records_(trace.all_items().size(), 0) {
   std::unordered_map<std::uint64_t, ItemIndex> last;
   last.reserve(trace.all_items().size());
@@ -48,11 +49,13 @@ Flow::Flow(const trace::Trace& trace)
     const trace::Record& record = trace.records()[r];
     for (ItemIndex i = record.first_item; i < record.first_item + record.item_count; ++i) {
       records_[i] = r;
+      firsts_[i] = i;
       const std::uint64_t key = value_key(trace, trace.all_items()[i]);
       if (key == 0) continue;
       const auto [place, is_new] = last.try_emplace(key, i);
       if (!is_new) {
         sources_[i] = place->second;
+        firsts_[i] = firsts_[place->second];
         followers_[place->second] = i;
       }
       place->second = i;

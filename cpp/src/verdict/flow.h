@@ -24,6 +24,8 @@ class Flow {
   /// The last item before this one, in the order of the file, with the same value; kNoItem: there is none, or
   /// the value has nothing of its own (all elements equal).
   ItemIndex source(ItemIndex item) const noexcept { return sources_[item]; }
+  /// The first of all with this value: a later one may be a view of it, with another shape.
+  ItemIndex first(ItemIndex item) const noexcept { return firsts_[item]; }
   /// The first item after this one with the same value; kNoItem: there is none.
   ItemIndex follower(ItemIndex item) const noexcept { return followers_[item]; }
   /// The record that an item belongs to.
@@ -32,6 +34,7 @@ class Flow {
  private:
   std::vector<ItemIndex> sources_;
   std::vector<ItemIndex> followers_;
+  std::vector<ItemIndex> firsts_;
   std::vector<std::uint32_t> records_;
 };
 

@@ -9,9 +9,9 @@
 namespace msprobe::compare {
 namespace {
 
-constexpr double kSameNorm = 0x1p-20;  // sums in double are rounded to float32 in files
-constexpr double kRoundings = 4;       // of two extremes and what they are divided by
-constexpr double kTellsScaled = 3;     // elements: a factor makes any number of any other
+constexpr double kRoundings = 4;                    // of two numbers and what they are divided by
+constexpr double kSameNorm = kRoundings * 0x1p-24;  // sums in double are rounded to float32 in files
+constexpr double kTellsScaled = 3;                  // elements: a factor makes any number of any other
 
 bool is_close(double a, double b, double tolerance) {
   return std::abs(a - b) <= tolerance * std::max(std::abs(a), std::abs(b));

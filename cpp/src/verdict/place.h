@@ -58,6 +58,9 @@ struct Source {
   /// What it may be off by besides, where its distance cannot show it: beside a mask, or where sketches miss
   /// single elements.
   double unseen = 0;
+  /// What all elements of a channel of so many are off by together, where a normalisation made it.
+  double common = 0;
+  double channel = 0;
   std::uint32_t row = kNoPlace;  // whoever made the place knows its name by it
 
   /// What to reckon with.
@@ -85,6 +88,7 @@ struct Place {
   operators::Row by;  // kOperator
   bool is_backward = false;
   double terms = 1;           // kOperator: numbers that each element is the sum of
+  double channel = 0;         // the gradient of a normalisation: elements that share its sums; 0: no other
   double step = kInfinity;    // kUpdate: how far the reference moved it, as a part of it; infinite: not known
   double extra_rounding = 0;  // kSameValue: in unit roundoffs, where it was scaled or cast on the way
   int calls = 1;              // kOpaque: 2: through a whole pass, the rule twice

@@ -65,6 +65,7 @@ class CallPlaces {
 
  private:
   Source source(const ItemPair& row, bool is_saved) const;
+  double row_of(ItemIndex item) const;
   bool add_sources(std::uint32_t record, bool is_saved, std::vector<Source>& found) const;
   void weigh(std::uint32_t record, std::vector<Source>& terms) const;
   const Item* added_bias(std::uint32_t record) const;
@@ -76,8 +77,12 @@ class CallPlaces {
   const Calls& calls_;
   const Unpaired& unpaired_;
   const StepWalk* before_;
-  std::vector<double> reached_;                          // by record
-  std::unordered_map<std::uint32_t, double> unseen_;     // by row
+  std::vector<double> reached_;                       // by record
+  std::unordered_map<std::uint32_t, double> unseen_;  // by row
+  struct Common {
+    double error = 0, channel = 0;
+  };
+  std::unordered_map<std::uint32_t, Common> common_;     // by row
   std::unordered_map<std::string_view, Inside> inside_;  // by module
   bool has_other_choices_ = false;
   compare::KnownValues gradients_;                    // of parameters, by value

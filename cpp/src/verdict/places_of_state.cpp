@@ -12,6 +12,7 @@
 #include "base/non_finite.h"
 #include "verdict/calls.h"
 #include "verdict/error_model.h"
+#include "verdict/gradient_handling.h"
 #include "verdict/numbers.h"
 #include "verdict/state_entry.h"
 #include "verdict/state_findings.h"
@@ -34,12 +35,15 @@ constexpr std::array<std::string_view, 5> kHowNotWhat = {"inplace", "recompute",
 // Ways in which an optimizer computes the same thing.
 constexpr std::array<std::string_view, 4> kSameRule = {"foreach", "fused", "capturable", "differentiable"};
 
-// A step by the rule of its optimizer is at most about 1 off, in what rounding allows
-// (docs/formats/diagnosis.md); one with another device's rounding in each of its operators 9.
-constexpr double kOtherRule = 32;
+// How far off a step may be by the rule of its optimizer, in what one rounding of each operator allows
+// (docs/formats/diagnosis.md): the step is one call, which is made of others (R3).
+double limit_of_rule() { return numbers().suspect * numbers().opaque * numbers().opaque; }
 
-// In 16 bits some hundred roundings are all of a gradient: one of each bit of a sum is not.
-constexpr double kMostInCoarse = 1.0 / 16;
+// What one rounding of each call becomes through a whole pass (R3). In 16 bits a gradient of a model that is
+// computed once is off by no more: `most_together` roundings are all of it.
+double through_pass(double unit) { return numbers().opaque * numbers().opaque * own_rounding(unit); }
+
+bool is_coarse(double unit) { return unit > metrics::unit_roundoff(DType::kFloat32); }
 
 // How far off tensors are, by their names.
 using Reached = std::map<std::string, Source, std::less<>>;
@@ -236,7 +240,8 @@ class StateWalk {
     const double unit = place.tensor.unit;
     const double through = opaque(opaque(opaque(apart_at_start_, unit), unit), unit);
     place.rule = Rule::kSameValue;
-    place.sources = {source_of(of_error(std::min(through, kMostInCoarse)), place.tensor)};
+    const double most = is_coarse(unit) ? through_pass(unit) : through;
+    place.sources = {source_of(of_error(std::min(through, most)), place.tensor)};
     return place;
   }
 
@@ -284,25 +289,36 @@ class StateWalk {
     return place;
   }
 
+  // The calls that clip a gradient: one that is given none, as an iterator that was read before, clips
+  // nothing.
+  static std::vector<const Json*> clippings(const Json& state) {
+    std::vector<const Json*> found;
+    for (const Json& one : state["clipping"].items()) {
+      if (!one["before"].is_object() || !one["before"].keys().empty()) found.push_back(&one);
+    }
+    return found;
+  }
+
   void clipping(Reached& reached) {
-    const auto &ours = target_["clipping"].items(), &theirs = reference_["clipping"].items();
+    const auto ours = clippings(target_), theirs = clippings(reference_);
     before_clipping_ = reached;
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+      const Json &a = *ours[i], &b = *theirs[i];
       for (const std::string_view part : {"function", "arguments"}) {
-        for_each_differing(ours[i][part], theirs[i][part], "clipping." + std::string(part),
-                           [&](const std::string& key, const Json& a, const Json& b) {
+        for_each_differing(a[part], b[part], "clipping." + std::string(part),
+                           [&](const std::string& key, const Json& one, const Json& other) {
                              found_.add_values(FindingKind::kClipping, Phase::kClipping, key,
-                                               Reason::kClippingSetting, {key}, a, b);
+                                               Reason::kClippingSetting, {key}, one, other);
                              ways_of_clipping_.push_back(walk().findings.size() - 1);
                            });
       }
       const Reached before =
-          stage(FindingKind::kGradient, Phase::kReduction, Reason::kBeforeClipping, ours[i]["before"],
-                theirs[i]["before"], [&](const EntryPair& entry) { return after(reached, entry); });
+          stage(FindingKind::kGradient, Phase::kReduction, Reason::kBeforeClipping, a["before"], b["before"],
+                [&](const EntryPair& entry) { return after(reached, entry); });
       const Reached& known = before.empty() ? reached : before;
       if (i == 0) before_clipping_ = known;
-      reached = stage(FindingKind::kClipping, Phase::kClipping, Reason::kClippedGradient, ours[i]["after"],
-                      theirs[i]["after"], [&](const EntryPair& entry) { return clipped(known, entry); });
+      reached = stage(FindingKind::kClipping, Phase::kClipping, Reason::kClippedGradient, a["after"],
+                      b["after"], [&](const EntryPair& entry) { return clipped(known, entry); });
     }
     if (ours.size() == theirs.size()) return;
     found_.add_counts(Phase::kClipping, "clipping", "gradients are clipped", ours.size(), theirs.size());
@@ -343,6 +359,24 @@ class StateWalk {
     for (const std::size_t index : ways_of_clipping_) walk().findings[index].effect = effect;
   }
 
+  // Gradients that agree behind the backward pass and not at the optimizer: one of the runs clips them, or
+  // takes the scale of a loss out, and the other does not, or in another way.
+  void report_handling(const Json& ours, const Json& theirs) {
+    const Handling a = handling(target_, ours), b = handling(reference_, theirs);
+    const bool is_told = a.word != b.word || a.word == "scaled";
+    if (a.word.empty() || b.word.empty() || !is_told) return;
+    const auto text = [](double factor) {
+      std::array<char, 32> digits{};
+      std::snprintf(digits.data(), digits.size(), "%.3g", factor);
+      return std::string(digits.data());
+    };
+    found_
+        .add(FindingKind::kClipping, Phase::kClipping, "gradients",
+             {Reason::kBetweenBackwardAndOptimizer,
+              {std::string(a.word), std::string(b.word), text(a.factor), text(b.factor)}})
+        .effect = kInfinity;
+  }
+
   void at_optimizer(Reached& reached) {
     const auto &ours = target_["gradients_at_optimizer"].items(),
                &theirs = reference_["gradients_at_optimizer"].items();
@@ -350,9 +384,13 @@ class StateWalk {
     for (const std::size_t index : ways_of_clipping_) walk().findings[index].effect = kInfinity;
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       const Json &a = ours[i]["gradients"], &b = theirs[i]["gradients"];
+      const std::size_t known = walk().findings.size();
       const Reached now = stage(FindingKind::kGradient, Phase::kAtOptimizer, Reason::kGradientAtOptimizer, a,
                                 b, [&](const EntryPair& entry) { return after(reached, entry); });
-      if (i == 0) find_effect_of_clipping(a, b);
+      if (i == 0) {
+        find_effect_of_clipping(a, b);
+        if (ways_of_clipping_.empty() && walk().findings.size() > known) report_handling(a, b);
+      }
       for (const auto& [name, one] : now) reached[name] = one;
       all_agree &= agree(now, a, b);
     }
@@ -368,8 +406,9 @@ class StateWalk {
     return std::all_of(compared.begin(), compared.end(), [&](const auto& one) {
       const metrics::Distance& apart = one.second.distance;
       const double unit = one.second.tensor.unit;
-      const double most = std::max(gain * numbers().most_together * unit, gain * apart_at_start_);
-      return apart.equal || apart.high <= std::min(most, kMostInCoarse);
+      const double most =
+          is_coarse(unit) ? numbers().suspect * through_pass(unit) : gain * numbers().most_together * unit;
+      return apart.equal || apart.high <= std::max(most, gain * apart_at_start_);
     });
   }
 
@@ -467,7 +506,8 @@ class StateWalk {
   // Where one of the runs steps by the rule of its optimizer, and the other does not.
   void rule(const Json& ours, const Json& theirs) {
     const auto a = number_of(ours["off"]), b = number_of(theirs["off"]);
-    if (!a || !b || (*a > kOtherRule) == (*b > kOtherRule)) return;
+    const double most = limit_of_rule();
+    if (!a || !b || (*a > most) == (*b > most)) return;
     const bool is_ours = *a > *b;
     const Json& other = is_ours ? ours : theirs;
     std::array<char, 64> off{};
@@ -478,7 +518,7 @@ class StateWalk {
         {is_ours ? Reason::kOtherRule : Reason::kOtherRuleOfReference,
          {std::string(other["rule"].text()), std::string(other["of"].text()), parameter, off.data()}});
     finding.module = module_of(parameter);
-    finding.strength = std::max(*a, *b) / kOtherRule;
+    finding.strength = std::max(*a, *b) / most;
     finding.exact_before = true;
   }
 

@@ -131,6 +131,10 @@ class Words {
     std::string thing;
     if (name.kind() == trace::NameKind::kModule) {
       thing = name.path();
+      // As torch.compile() names what it holds.
+      if (const std::string_view path = name.path(); path == "_orig_mod" || path.ends_with("._orig_mod"))
+        thing = in(joined({"the compiled model (", name.type(), "), of which no call inside is recorded,"}),
+                   joined({"编译后的模型(", name.type(), ",其内部的调用未被记录)"}));
       const bool is_inside = joined({thing, "."}).starts_with(joined({finding_.module, "."}));
       int number = 0;
       std::from_chars(name.count().data(), name.count().data() + name.count().size(), number);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "verdict/numbers.h"
 
@@ -59,8 +60,9 @@ class Summary {
       if (!is_result || calls_.unit(row) == 0 || calls_.distance(row).norm == 0) continue;
       if (calls_.is_mispaired(row.target_record) || !began_before(row.target_record, most)) continue;
       if (is_backward(call)) continue;  // some are nothing but rounding
-      // Gradients go through the model twice.
+      // Gradients go through the model twice; next to those of the others (R7) some are nothing but rounding.
       const bool is_gradient = trace::holds_gradients(call);
+      if (is_gradient && calls_.tensor(row).typical < calls_.negligible_gradient()) continue;
       const double low = is_gradient
                              ? calls_.distance(row, calls_.negligible_gradient()).low / numbers().opaque
                              : calls_.distance(row).low;
@@ -84,10 +86,10 @@ class Summary {
            });
   }
 
-  // For a note: another shape or dtype, or values that have little in common. No rounding of one kernel in
-  // any dtype makes a quarter of a tensor.
+  // For a note: another shape or dtype, or another tensor for the larger part: two that have nothing in
+  // common are sqrt(2) apart.
   bool is_dissimilar(const ItemPair& row) const {
-    constexpr double kLittleInCommon = 0.25;
+    constexpr double kLittleInCommon = std::numbers::sqrt2 / 2;
     const Item& ours = calls_.pair().target_item(row);
     if (ours.kind != Item::Kind::kTensor || calls_.says_nothing(row)) return false;
     if (!row.reference)

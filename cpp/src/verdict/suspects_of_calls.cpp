@@ -26,11 +26,6 @@ using compare::StepWalk;
 using operators::Gain;
 using Part = Item::Part;
 
-// Numbers that are off by less than this are the same number, computed otherwise in float32.
-constexpr double kSameNumber = 8 * 0x1p-24;
-// Those that are off by more are another number, whatever is seen of it.
-constexpr double kAnotherNumber = 1e-3;
-
 class Walk {
  public:
   Walk(const Calls& calls, const StepWalk* before, bool has_state, const Observer& observer)
@@ -67,7 +62,7 @@ class Walk {
     enum class Where : std::uint8_t { kInCall, kAround };
     std::size_t finding = 0;
     std::uint32_t record = 0;
-    double apart = 0;  // of two numbers; infinite of what are no numbers
+    bool is_another_number = false;
     Where where = Where::kInCall;
   };
 
@@ -175,16 +170,17 @@ class Walk {
         visit_tensor(record, row, apart);
         continue;
       }
-      if ((item.kind == Item::Kind::kNull && other == nullptr) || apart.high < kSameNumber) continue;
+      if ((item.kind == Item::Kind::kNull && other == nullptr) || excess_of_number(apart) < 1) continue;
+      const bool is_another = other != nullptr && std::isfinite(apart.value) &&
+                              excess_of_number(apart, places_.before(record)) >= 1;
       const bool is_chosen = item.kind == Item::Kind::kTensor && is_other_choice(row);
       add_value(record, calls_.item_name(row), shown(calls_.target(), item),
                 other != nullptr ? shown(calls_.reference(), *other) : std::string(word_of(row.reason)),
-                {0, record, other != nullptr ? apart.value : kInfinity,
-                 is_chosen ? Unmeasured::Where::kAround : Unmeasured::Where::kInCall});
+                {0, record, is_another, is_chosen ? Unmeasured::Where::kAround : Unmeasured::Where::kInCall});
       ++found;
       // A rate or a coefficient of an optimizer is one of its settings: what it makes of states that are 0,
       // or next to nothing, is no measure.
-      if (zone == Zone::kOptimizer && apart.value > kAnotherNumber && std::isfinite(apart.value)) {
+      if (zone == Zone::kOptimizer && is_another) {
         walk().findings.back().effect = kInfinity;
         unmeasured_.pop_back();
       }
@@ -194,7 +190,7 @@ class Walk {
       if (!is_input(item.part) || item.kind == Item::Kind::kNull || item.kind == Item::Kind::kTensor)
         continue;
       add_value(record, trace::item_name(calls_.reference(), calls_.counterpart(record), index), "nothing",
-                shown(calls_.reference(), item), {0, record, kInfinity, Unmeasured::Where::kInCall});
+                shown(calls_.reference(), item), {0, record, false, Unmeasured::Where::kInCall});
       ++found;
     }
     return found;
@@ -279,7 +275,7 @@ class Walk {
       name_after_module(*finding, row);
       tell_what_happened(*finding, row, input.source, ours);
       if (ours == kNoItem && unpaired_.has_extra_in(calls_.parent(record)))
-        unmeasured_.push_back({walk().findings.size() - 1, record, 0, Unmeasured::Where::kAround});
+        unmeasured_.push_back({walk().findings.size() - 1, record, false, Unmeasured::Where::kAround});
     } else if (backward) {
       finding->kind = FindingKind::kGradient;
     } else if (record == 0 && places_.before(0) == 0 && !has_state_) {
@@ -499,8 +495,7 @@ class Walk {
     const bool shows = seen.has_result || seen.visible > 0;
     finding.effect = shows ? effects_.in_call(one.record)
                            : effects_.around(calls_.parent(one.record), false, one.record + 1);
-    const bool is_other_number = one.apart > kAnotherNumber && std::isfinite(one.apart);
-    finding.is_hidden = is_other_number && finding.effect < 1 && !seen.in_is_equal;
+    finding.is_hidden = one.is_another_number && finding.effect < 1 && !seen.in_is_equal;
   }
 
   // ---- calls of one run

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from msprobe.compare.culprit import culprits_of, difference, may_follow
@@ -64,7 +65,7 @@ class CompareResult(Result):
     def sentence(self) -> str:
         return self.answer(self._of_all_ranks(culprits_of(self.verdict)))
 
-    @property
+    @cached_property
     def culprits(self) -> list[Culprit]:
         """What is to blame, with its lines, the surest first."""
         return self._of_all_ranks(culprits_of(self.verdict, self.frames))

@@ -509,17 +509,7 @@ class Comparison:
             log.warning("no graph is made: %s", error)
             return None
         findings = [
-            Finding(
-                step,
-                culprit.rank,
-                culprit.node,
-                culprit.in_a_graph("en"),
-                culprit.in_a_graph("zh"),
-                culprit.sum_text,
-                is_of_reference=bool(culprit.reference_record),
-            )
-            for culprit in self.culprits
-            if culprit.step == cause.step
+            Finding.of(culprit, step, culprit.rank) for culprit in self.culprits if culprit.step == cause.step
         ]
         try:
             made = write_graph(

@@ -39,16 +39,13 @@ def checked_range(token_range: object) -> tuple[int, int]:
     )
 
 
-def named_modules(model: object) -> Iterator[tuple[str, nn.Module]]:
-    """The modules below the model, by their names in records, or below each model of a list, whose index then
-    begins the path.
-    """
-    import torch
+def _roots(model: object) -> Iterator[tuple[str, nn.Module]]:
+    """The models, each with the beginning of the paths inside."""
     from torch import nn
 
     expected = "start(model): levels L0 and mix expected a torch.nn.Module, or a list or tuple of modules"
     if isinstance(model, nn.Module):
-        models = [("", model)]
+        models: list[tuple[str, object]] = [("", model)]
     elif isinstance(model, (list, tuple)) and model:
         models = [(f"{index}.", item) for index, item in enumerate(model)]
     else:
@@ -56,12 +53,34 @@ def named_modules(model: object) -> Iterator[tuple[str, nn.Module]]:
     for prefix, root in models:
         if not isinstance(root, nn.Module):
             raise InvalidArgument(f"{expected}, found a {type(root).__name__} in the list")
+        yield prefix, root
+
+
+def named_modules(model: object) -> Iterator[tuple[str, nn.Module]]:
+    """The modules below the model, by their names in records, or below each model of a list, whose index then
+    begins the path.
+    """
+    import torch
+
+    for prefix, root in _roots(model):
         compiled = model_parts.compiled_around(root)
         for name, module in model_parts.named_modules(root):
             if name and not isinstance(module, torch.jit.ScriptModule):
                 # A lone surrogate has no UTF-8, which files are in.
                 path = (prefix + name).encode("utf-8", "backslashreplace").decode()
                 yield f"{path}.{type(module).__name__}", compiled.get(id(module), module)
+
+
+def compiled_models(model: object) -> Iterator[tuple[str, nn.Module]]:
+    """Those of the models that are compiled as a whole, by the name in records that torch.compile() gives to
+    what is inside. No call inside of them is seen, so what they get and give is all that can be recorded.
+    """
+    for prefix, root in _roots(model):
+        for outer in model_parts.chain(root):
+            inner = model_parts.parts_of(outer).get("_orig_mod", outer)
+            if inner is not outer or getattr(outer, "_compiled_call_impl", None) is not None:
+                yield f"{prefix}_orig_mod.{type(inner).__name__}", outer
+                break
 
 
 def unsavable(variable: object, name: object, save_backward: object) -> str:

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
     from msprobe._torch import DumpSession
 
-_CLIPPING = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
+_CLIPPING = (
+    "clip_grad_norm_",
+    "clip_grad_norm",
+    "clip_grad_value_",
+    "get_total_norm",
+    "clip_grads_with_norm_",
+)
 
 
 def make_hooks(
@@ -71,19 +77,32 @@ def _phases(session: DumpSession) -> Iterator[Exchange]:
     )
     import torch
 
+    clipping = _Phase(session, "clip_grad")
     for name in _CLIPPING:
         function = getattr(torch.nn.utils, name, None)
         if isinstance(function, types.FunctionType):
-            yield CodeExchange(function, functools.partial(_in_phase, session, "clip_grad"))
+            yield CodeExchange(function, clipping.around)
 
 
-def _in_phase(session: DumpSession, phase: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        session.open_phase(phase)
-        try:
-            return original(*args, **kwargs)
-        finally:
-            session.close_phase(phase)
+class _Phase:
+    """A part of a step that is made of functions, which may call one another: the outermost opens it."""
 
-    return call
+    def __init__(self, session: DumpSession, name: str) -> None:
+        self._session = session
+        self._name = name
+        self._is_open = False
+
+    def around(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self._is_open:
+                return original(*args, **kwargs)
+            self._is_open = True
+            self._session.open_phase(self._name)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._is_open = False
+                self._session.close_phase(self._name)
+
+        return call

@@ -10,7 +10,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, DumpConfig
-from msprobe.dump.arguments import checked_module, checked_range, named_modules, unsavable
+from msprobe.dump.arguments import checked_module, checked_range, compiled_models, named_modules, unsavable
 from msprobe.dump.capture import compiled_modules, make_hooks, module_calls
 from msprobe.dump.empty_dumps import EmptyDumps
 from msprobe.dump.placement import gathered_parameters
@@ -373,7 +373,7 @@ class DataDump:
             if model is not None and model is not self._watched:
                 log.warning("start: another model is given; the one of the first start() is recorded")
             return
-        modules = list(named_modules(model))
+        modules = [*named_modules(model), *compiled_models(model)]
         for name, module in modules:
             self._session.watch_module(module, f"Module.{name}")
         self._place_parameters(model)

@@ -37,6 +37,7 @@ class GradientWatch:
         self._names = {id(parameter): name for name, parameter in parameters}
         self._report = report
         self._arrived: dict[str, Any] = {}
+        self._clips = False
         for section in ("backward", "clipping", "gradients_at_optimizer"):
             report.open_list(section)
 
@@ -87,6 +88,15 @@ class GradientWatch:
             self._report.append("backward", record)
 
     def _clipping(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if self._clips:  # one function by another
+            return original(*args, **kwargs)
+        self._clips = True
+        try:
+            return self._outermost_clipping(original, args, kwargs)
+        finally:
+            self._clips = False
+
+    def _outermost_clipping(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         try:
             call = inspect.signature(original).bind(*args, **kwargs)
         except TypeError:
@@ -95,7 +105,7 @@ class GradientWatch:
             (self._names.get(id(parameter), f"parameters.{index}"), parameter)
             for index, parameter in enumerate(_kept_parameters(call.arguments))
         ]
-        record: dict[str, Any] = {"function": original.__name__}
+        record: dict[str, Any] = {"function": original.__name__.lstrip("_")}
         with self._report.noting("arguments of clipping"):
             others = {name: value for name, value in call.arguments.items() if name != "parameters"}
             record["arguments"] = dict(entry for item in others.items() for entry in entries(*item))

@@ -135,14 +135,10 @@ def _findings(culprits: list[Culprit], form: Form) -> Iterator[Finding]:
     from msprobe.graph.run import Finding
 
     for culprit in culprits:
-        yield Finding(
+        yield Finding.of(
+            culprit,
             culprit.step if form is Form.RUN else 0,
             culprit.rank if form is not Form.RANK else 0,
-            culprit.node,
-            culprit.in_a_graph("en"),
-            culprit.in_a_graph("zh"),
-            culprit.sum_text,
-            is_of_reference=bool(culprit.reference_record),
         )
 
 

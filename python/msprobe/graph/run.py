@@ -21,9 +21,20 @@ from msprobe.terminal.progress import Progress
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from typing import Literal
+    from typing import Literal, Protocol
 
     from msprobe._core import GraphSummary
+
+    class Place(Protocol):
+        """What a comparison blames, as compare.Culprit has it."""
+
+        @property
+        def node(self) -> str: ...
+        @property
+        def sum_text(self) -> str: ...
+        @property
+        def reference_record(self) -> str: ...
+        def in_a_graph(self, language: Literal["en", "zh"]) -> str: ...
 
 
 # Names of the files that are written, for one run and for two; see new_results().
@@ -45,6 +56,19 @@ class Finding:
     """What is allowed there and what was found, in lines."""
     is_of_reference: bool = False
     """`node` is one of the reference."""
+
+    @classmethod
+    def of(cls, culprit: Place, step: int, rank: int) -> Finding:
+        """A culprit at its node, at the step and rank as the graph counts them."""
+        return cls(
+            step,
+            rank,
+            culprit.node,
+            culprit.in_a_graph("en"),
+            culprit.in_a_graph("zh"),
+            culprit.sum_text,
+            is_of_reference=bool(culprit.reference_record),
+        )
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ class TrainedModels:
         """What was called first of the models, or of what they are wrapped in."""
         self.entrances: dict[int, str] = {}
         """Paths of the parts of models that are called from outside, by id."""
+        self._compiled: dict[int, Any] = {}
         self._members: set[int] = set()
         self._entered: set[int] = set()
         self._twins: list[_Twin] = []
@@ -65,6 +66,7 @@ class TrainedModels:
         if not self.is_named:
             self.found, self._members = [], set()
             self.entrances.clear()
+            self._compiled.clear()
             self._entered.clear()
             self._twins = []
 
@@ -72,6 +74,10 @@ class TrainedModels:
         """Of all, so that none is kept alive."""
         self.is_named = False
         self.clear()
+
+    def as_called(self, model: Any) -> Any:
+        """A model, or what torch.compile() returned for it: that is called, and the model itself never is."""
+        return self._compiled.get(id(model), model)
 
     def averaged(self) -> dict[str, Any]:
         """By their names in the program, modules of the structure of a model whose weights have changed since
@@ -99,6 +105,8 @@ class TrainedModels:
         # A part may have been called before the whole, e.g. to find out a shape.
         self.found = [*(known for known in self.found if id(known) not in parts), inner]
         self._members |= parts | {id(one) for one in (*chain(model), *chain(called))}
+        around = ((parts_of(one).get("_orig_mod"), one) for one in (*chain(called), *chain(model)))
+        self._compiled.update({id(inner): one for inner, one in around if inner is not None})
 
     def _find_twins(self, program: _Program) -> None:
         self._twins = [twin for model in self.found for twin in _twins_of(model, self._members, program)]

@@ -168,10 +168,11 @@ def inside_of_backward() -> bool:
 
 
 def watch_clipping(observer: Observer) -> list[CallWatch]:
-    """The functions of torch.nn.utils that clip gradients; the old name clip_grad_norm calls one of them."""
+    """The functions of torch.nn.utils that clip gradients. One of them calls another, which is seen, too."""
     import torch
 
-    return _watches([torch.nn.utils.clip_grad_norm_, torch.nn.utils.clip_grad_value_], observer)
+    names = ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_")  # the last: torch 2.6 and newer
+    return _watches([getattr(torch.nn.utils, name, None) for name in names], observer)
 
 
 def watch_scaler(observer: Observer) -> list[CallWatch]:

@@ -44,7 +44,9 @@ TEST_CASE("known values: a tensor is found by its extremes and its norm") {
   REQUIRE(known.find(facts(-1.5, 2.25, 7.125)) != nullptr);
   CHECK(known.find(facts(-1.5, 2.25, 7.125))->high == 0.1);
   CHECK(known.find(facts(-1.5, 2.25, 9.5 * (1 + 0x1p-24)))->high == 0.3);  // rounded to float32 in a file
-  CHECK(known.find(facts(-1.5, 2.25, 8)) == nullptr);                      // equal extremes, by chance
+  CHECK(known.find(facts(-1.5, 2.25, 9.5 * (1 + 3 * 0x1p-24)))->high == 0.3);
+  CHECK(known.find(facts(-1.5, 2.25, 9.5 * (1 + 6 * 0x1p-24))) == nullptr);
+  CHECK(known.find(facts(-1.5, 2.25, 8)) == nullptr);  // equal extremes, by chance
   CHECK(known.find(facts(-1.5, 2.3, 7.125)) == nullptr);
   CHECK(known.find(TensorFacts{}) == nullptr);
   TensorFacts longer = facts(-1.5, 2.25, 7.125);
@@ -75,6 +77,17 @@ TEST_CASE("known values: the scale of a loss is a power of two, clipping divides
   *rounded.norm *= 1.001;
   CHECK(known.find_scaled(rounded) == nullptr);
   CHECK(known.find_scaled(times(gradient, -factor)) == nullptr);
+}
+
+TEST_CASE("known values: two numbers are no shape, of three the third tells it") {
+  KnownValues known;
+  TensorFacts two = facts(-1.5, 2.25, 2.7), three = facts(-1.5, 2.25, 3);
+  two.count = 2;
+  three.count = 3;
+  known.add(two, far_by(0.1));
+  known.add(three, far_by(0.1));
+  CHECK(known.find_scaled(times(two, 3)) == nullptr);
+  CHECK(known.find_scaled(times(three, 3)) != nullptr);
 }
 
 TEST_CASE("known values: a single number has no scale of its own") {

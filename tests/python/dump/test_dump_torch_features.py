@@ -129,6 +129,40 @@ def test_a_compiled_module_is_compiled_once(tmp_path, backend, level):
         assert level == "L0" or "Torch.tanh.1.forward" in data
 
 
+def compiled_as_a_whole(directory: Path) -> None:
+    import torch
+    from msprobe.dump.arguments import compiled_models
+    from msprobe.recording.called_models import TrainedModels
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 2))
+    outer = torch.compile(model, backend="eager")
+    trained = TrainedModels(None)
+    assert trained.enter(outer)
+    assert trained.found == [model]
+    assert trained.as_called(model) is outer
+    other = torch.nn.Linear(4, 2)
+    assert list(compiled_models(other)) == []
+    other.compile(backend="eager")
+    assert list(compiled_models([model, other])) == [("1._orig_mod.Linear", other)]
+    probe = debugger(directory, level="mix", step=[0])
+    probe.start(outer)
+    outer(torch.ones(2, 4)).sum().backward()
+    probe.stop()
+    probe.step()
+
+
+def test_a_model_that_is_compiled_as_a_whole_is_one_call(tmp_path):
+    run(compiled_as_a_whole, tmp_path, timeout=120)
+    data = Dump(tmp_path, 0).check().data
+    assert [name for name in data if name.startswith("Module.")] == [
+        "Module._orig_mod.Sequential.forward.0",
+        "Module._orig_mod.Sequential.backward.0",
+    ]
+    (given,) = data["Module._orig_mod.Sequential.forward.0"]["input_args"]
+    (made,) = data["Module._orig_mod.Sequential.forward.0"]["output"]
+    assert (given["shape"], made["shape"]) == ([2, 4], [2, 2])
+
+
 def compiled_and_trained(directory: Path) -> None:
     import torch
 

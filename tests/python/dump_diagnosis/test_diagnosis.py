@@ -370,6 +370,22 @@ def test_clipping_by_value_an_unnamed_tensor_and_the_old_name(tmp_path: Path, re
     assert read()["faults"] == []
 
 
+def test_clipping_with_a_norm_is_recorded_once_whoever_calls_it(tmp_path: Path, read: Read) -> None:
+    model = nn.Linear(3, 1)
+    diagnosis = TrainingState(("gradients",))
+    diagnosis.begin_step(model, tmp_path / "step0")
+    model(torch.ones(3)).sum().backward()
+    norm = nn.utils.get_total_norm([parameter.grad for parameter in model.parameters()])
+    nn.utils.clip_grads_with_norm_(model.parameters(), 0.5, norm)
+    nn.utils.clip_grad_norm_(model.parameters(), 0.25)  # by the same function
+    diagnosis.end_step()
+    alone, whole = read()["clipping"]
+    assert (alone["function"], whole["function"]) == ("clip_grads_with_norm_", "clip_grad_norm_")
+    assert alone["before"]["weight"]["norm"] == pytest.approx(3**0.5)
+    assert alone["after"] == whole["before"]
+    assert whole["after"]["bias"]["norm"] == pytest.approx(0.125, rel=1e-5)
+
+
 def test_backward_inside_of_backward_is_one_backward(tmp_path: Path, read: Read) -> None:
     from torch.utils.checkpoint import checkpoint
 

@@ -1,0 +1,39 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/gradient_handling.h"
+
+#include <cmath>
+#include <optional>
+
+#include "verdict/error_model.h"
+#include "verdict/numbers.h"
+#include "verdict/state_entry.h"
+
+namespace msprobe::verdict {
+
+using trace::Json;
+
+Handling handling(const Json& state, const Json& at_optimizer) {
+  const auto& passes = state["backward"].items();
+  if (passes.empty()) return {};
+  bool all_equal = true, is_scaled = true;
+  double before = 0, after = 0;
+  std::optional<double> factor;
+  for (const EntryPair& entry : common(at_optimizer, passes.back()["after_reduction"])) {
+    const auto now = tensor_of(*entry.target), then = tensor_of(*entry.reference);
+    if (!now || !then) continue;
+    all_equal &= metrics::distance(*now, *then).equal;
+    const double size = then->typical(), scaled = now->typical();
+    before += then->count * size * size;
+    after += now->count * scaled * scaled;
+    if (size == 0) continue;
+    const double own = scaled / size;
+    if (!factor) factor = own;
+    is_scaled &= std::abs(own - *factor) <=
+                 numbers().suspect * own_rounding(metrics::unit_roundoff(now->dtype)) * *factor;
+  }
+  if (before == 0) return {};
+  return {all_equal ? "unchanged" : is_scaled ? "scaled" : "changed", std::sqrt(after / before)};
+}
+
+}  // namespace msprobe::verdict

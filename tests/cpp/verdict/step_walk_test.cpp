@@ -1,0 +1,216 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "msprobe/step_walk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "catch.h"
+#include "verdict/flow.h"
+#include "verdict/state_entry.h"
+#include "verdict/steps.h"
+
+using namespace msprobe;
+using compare::Finding;
+using compare::FindingKind;
+using compare::StepWalk;
+using steps::call;
+using steps::entry;
+using steps::number;
+using steps::tensor;
+using steps::walk;
+
+namespace {
+
+constexpr double kFloat32 = 0x1p-24, kBFloat16 = 0x1p-8;
+
+const Finding* found(const StepWalk& walk, FindingKind kind) {
+  const auto one = std::find_if(walk.findings.begin(), walk.findings.end(),
+                                [&](const Finding& finding) { return finding.kind == kind; });
+  return one == walk.findings.end() ? nullptr : &*one;
+}
+
+std::string gradients(const std::string& weight, const std::string& bias) {
+  return R"({"w": )" + weight + R"(, "b": )" + bias + "}";
+}
+
+// A step of the training state, with what the gradients are behind backward() and at the optimizer.
+std::string state(const std::string& made, const std::string& at_optimizer, const std::string& more = "") {
+  return R"("backward": [{"after_reduction": )" + made + R"(}], "gradients_at_optimizer": [{"gradients": )" +
+         at_optimizer + "}]" + more;
+}
+
+}  // namespace
+
+// ---- the whole
+
+TEST_CASE("step: a model that is computed once is off by no more than 256 roundings") {
+  const auto parted = [](double roundings) {
+    const StepWalk step = walk({call("Module.a.A.forward.0", tensor(), tensor({1 + roundings * kFloat32}))},
+                               {call("Module.a.A.forward.0", tensor(), tensor())});
+    return step.first_differing;
+  };
+  CHECK(parted(200).empty());
+  CHECK(parted(400) == "Module.a.A.forward.0.output.0");
+}
+
+TEST_CASE("step: what has next to nothing in common with the reference is noted") {
+  const auto stranger = [](double size) {
+    return walk({call("Functional.relu.0.forward", tensor(), tensor({size}))},
+                {call("Functional.relu.0.forward", tensor(), tensor())})
+        .stranger;
+  };
+  CHECK(stranger(0.5).empty());  // half of it is missing
+  CHECK_FALSE(stranger(0.2).empty());
+}
+
+// ---- numbers of the program
+
+TEST_CASE("number: one that is off by its rounding to float32 is the same") {
+  const auto is_told = [](double off) {
+    const StepWalk step =
+        walk({call("Functional.dropout.0.forward", tensor() + ", " + number(0.5 + off / 2), tensor())},
+             {call("Functional.dropout.0.forward", tensor() + ", " + number(0.5), tensor())});
+    return found(step, FindingKind::kArgument) != nullptr;
+  };
+  // 3 x 2.9 roundings.
+  CHECK_FALSE(is_told(7 * kFloat32));
+  CHECK(is_told(11 * kFloat32));
+}
+
+TEST_CASE("number: one of an optimizer that everything before does not explain is another one") {
+  // `before`: how far off the backward pass is.
+  const auto is_another = [](double off, double before) {
+    const auto run = [&](double rate, double error) {
+      return steps::Run{call("Functional.relu.0.forward", tensor(), tensor()) + ", " +
+                        call("Functional.relu.0.backward", tensor(), tensor({1 + error})) + ", " +
+                        call("Tensor.add_.0.forward", tensor({3}) + ", " + number(rate), tensor({5}))};
+    };
+    const StepWalk step = walk(run(0.5 + off / 2, before), run(0.5, 0));
+    for (const Finding& finding : step.findings) {
+      if (finding.kind == FindingKind::kArgument) return std::isinf(finding.effect);
+    }
+    return false;
+  };
+  // 3 x 3 x (2.9 roundings and the distance of the backward pass).
+  CHECK_FALSE(is_another(20 * kFloat32, 0));
+  CHECK(is_another(32 * kFloat32, 0));
+  CHECK_FALSE(is_another(32 * kFloat32, 1e-3));
+}
+
+// ---- gradients between the backward pass and the optimizer
+
+TEST_CASE("clipping: what one of the runs does to all gradients is named, whatever function does it") {
+  const std::string made = gradients(entry({1}), entry({2}));
+  const auto told = [&](const std::string& target, const std::string& reference) {
+    const StepWalk step = walk({"", state(made, target)}, {"", state(made, reference)});
+    const Finding* const clipping = found(step, FindingKind::kClipping);
+    return clipping == nullptr ? std::string() : text_of(clipping->because);
+  };
+  const std::string quarter = gradients(entry({0.25}), entry({0.5})),
+                    half = gradients(entry({0.5}), entry({1}));
+  CHECK(told(made, quarter) ==
+        "between backward() and the optimizer the gradients are unchanged, in the reference scaled: their "
+        "norm is "
+        "1 and 0.25 times as large then");
+  CHECK_THAT(told(half, quarter), Catch::Matchers::Contains("are scaled, in the reference scaled"));
+  CHECK_THAT(told(made, gradients(entry({1}), entry({0.5}))),
+             Catch::Matchers::Contains("are unchanged, in the reference changed"));
+  CHECK(told(quarter, quarter).empty());
+  CHECK(told(made, made).empty());
+}
+
+TEST_CASE("clipping: a call that is given no gradient clips nothing") {
+  const auto clipping = [](const std::string& given) {
+    return R"("clipping": [{"function": "clip_grad_norm_", "arguments": {}, "before": )" + given +
+           R"(, "after": )" + given + "}]";
+  };
+  const StepWalk step = walk({"", clipping("{}")}, {"", clipping(R"({"w": )" + entry() + "}")});
+  const Finding* const missing = found(step, FindingKind::kClipping);
+  REQUIRE(missing != nullptr);
+  CHECK(text_of(missing->because) == "gradients are clipped 0 times, in the reference 1");
+}
+
+TEST_CASE("gradients agree: within 9 x 256 roundings in float32, within 9 x 3 of one kernel in 16 bits") {
+  const auto agree = [](std::string_view dtype, double limit, double share) {
+    // Statistics tell a distance to a factor: one of `share` of the limit at the most, by trying.
+    double off = limit;
+    const auto high = [&](double by) {
+      const std::string ours = R"("x": )" + entry({1 + by, dtype}), theirs = R"("x": )" + entry({1, dtype});
+      const auto a = steps::state_of({"", ours}), b = steps::state_of({"", theirs});
+      return verdict::entry_distance(a->root["x"], b->root["x"]).high;
+    };
+    while (high(off) > share * limit) off *= 0.98;
+    CHECK(high(off) > share * limit / 1.2);
+    const std::string ours = R"({"w": )" + entry({1 + off, dtype}) + "}",
+                      theirs = R"({"w": )" + entry({1, dtype}) + "}";
+    return walk({"", state(ours, ours)}, {"", state(theirs, theirs)}).gradients_agree;
+  };
+  CHECK(agree("float32", 9 * 256 * kFloat32, 0.95));
+  CHECK_FALSE(agree("float32", 9 * 256 * kFloat32, 1.8));
+  CHECK(agree("bfloat16", 9 * 3 * 1.7 * kBFloat16, 0.95));
+  CHECK_FALSE(agree("bfloat16", 9 * 3 * 1.7 * kBFloat16, 1.8));
+}
+
+TEST_CASE("update: a step is that of another rule beyond 3 x 9 times what rounding allows") {
+  const auto is_other = [](double off) {
+    const auto optimizer = [](double by) {
+      return R"("optimizer": [{"class": "A", "groups": [], "update": {"off": )" + std::to_string(by) +
+             R"(, "rule": "Adam", "of": "exp_avg", "parameter": "w"}}])";
+    };
+    return found(walk({"", optimizer(off)}, {"", optimizer(1)}), FindingKind::kUpdate) != nullptr;
+  };
+  CHECK_FALSE(is_other(20));
+  CHECK(is_other(30));
+}
+
+// ---- values
+
+TEST_CASE("flow: a view is the tensor that it was made of, and few digits tell nothing") {
+  const auto trace = [](std::string_view max, std::string_view min) {
+    const std::string numbers = R"(", "Max": )" + std::string(max) + R"(, "Min": )" + std::string(min) +
+                                R"(, "Mean": 0.5, "Norm": 3.5)";
+    const auto shaped = [&](const std::string& shape) {
+      return R"({"type": "torch.Tensor", "shape": )" + shape + R"(, "dtype": "torch.float32)" + numbers + "}";
+    };
+    return trace::parse_trace(R"({"task": "statistics", "level": "L1", "data": {)" +
+                                  call("Tensor.transpose.0.forward", shaped("[2, 8]"), shaped("[8, 2]")) +
+                                  "}}",
+                              "dump.json");
+  };
+  const trace::Trace made = trace("1.25", "-0.75");
+  const verdict::Flow flow(made);
+  CHECK(flow.first(1) == 0);
+  CHECK(flow.source(1) == 0);
+  // Eight characters of two numbers, or of one of float32.
+  const auto has_key = [&](std::string_view max, std::string_view min) {
+    const trace::Trace one = trace(max, min);
+    return verdict::value_key(one, one.all_items()[0]) != 0;
+  };
+  CHECK(has_key("1.25", "0.75"));
+  CHECK_FALSE(has_key("1.5", "0.75"));
+  CHECK_FALSE(has_key("1.25", "1.25"));
+}
+
+// ---- how sure an answer is
+
+TEST_CASE("confidence: by how far it is beyond the limit, less in noise, and half at each further place") {
+  Finding exact;
+  exact.exact_before = true;
+  exact.distance = compare::Distance::unmeasurable();
+  CHECK(compare::confidence(exact, 0) == Approx(0.95));
+  CHECK(compare::confidence(exact, 1) == Approx(0.475));
+  exact.is_hidden = true;
+  CHECK(compare::confidence(exact, 0) == Approx(0.3));
+  CHECK(compare::confidence(exact, 60) == Approx(0.001));
+  Finding measured;
+  measured.distance = {.value = 1, .low = 1, .high = 1, .equal = false};
+  measured.exact_before = false;
+  measured.strength = 1;
+  CHECK(compare::confidence(measured, 0) == Approx(0.5));
+  measured.strength = 4;
+  CHECK(compare::confidence(measured, 0) == Approx(0.9 - 0.4 / 4));
+  measured.exact_before = true;
+  CHECK(compare::confidence(measured, 0) == Approx(0.95 - 0.45 / 4));
+}

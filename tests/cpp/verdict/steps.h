@@ -1,0 +1,86 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Steps of two runs written by hand, as their files have them.
+
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "msprobe/step_walk.h"
+#include "temp_dir.h"
+
+namespace steps {
+
+/// 16 elements, `size` times as large as others.
+struct Values {
+  double size = 1;
+  std::string_view dtype = "float32";
+
+  std::string numbers(std::string_view max, std::string_view min, std::string_view mean,
+                      std::string_view norm) const {
+    const auto one = [](std::string_view key, double value) {
+      char text[64];
+      std::snprintf(text, sizeof text, "\": %.17g", value);
+      return '"' + std::string(key) + text;
+    };
+    return R"("dtype": "torch.)" + std::string(dtype) + R"(", "shape": [4, 4], )" + one(max, 2.25 * size) +
+           ", " + one(min, -1.625 * size) + ", " + one(mean, 0.1875 * size) + ", " + one(norm, 4.125 * size);
+  }
+};
+
+/// Of dump.json.
+inline std::string tensor(Values values = {}) {
+  return R"({"type": "torch.Tensor", )" + values.numbers("Max", "Min", "Mean", "Norm") + "}";
+}
+
+inline std::string number(double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, R"({"type": "float", "value": %.17g})", value);
+  return text;
+}
+
+inline std::string call(std::string_view name, const std::string& inputs, const std::string& outputs) {
+  const bool is_backward = name.find(".backward") != name.npos;
+  return '"' + std::string(name) + R"(": {")" + (is_backward ? "input" : "input_args") + "\": [" + inputs +
+         R"(], "output": [)" + outputs + "]}";
+}
+
+/// Of diagnosis.json.
+inline std::string entry(Values values = {}) {
+  return "{" + values.numbers("max", "min", "mean", "norm") + "}";
+}
+
+struct Run {
+  std::string calls;
+  std::string state = {};  // members of an object; empty: there is none
+};
+
+inline msprobe::trace::Trace trace_of(const Run& run) {
+  return msprobe::trace::parse_trace(R"({"task": "statistics", "level": "mix", "data": {)" + run.calls + "}}",
+                                     "dump.json");
+}
+
+inline std::optional<msprobe::trace::TrainingState> state_of(const Run& run) {
+  if (run.state.empty()) return std::nullopt;
+  const msprobe::test::TempDir folder;
+  msprobe::test::write_bytes(folder / "diagnosis.json", "{" + run.state + "}");
+  return msprobe::trace::read_training_state(folder / "diagnosis.json");
+}
+
+/// What is found of one step, the first of a run.
+inline msprobe::compare::StepWalk walk(const Run& target, const Run& reference) {
+  using namespace msprobe;
+  trace::DumpPair pair;
+  pair.target = trace_of(target);
+  pair.reference = trace_of(reference);
+  pair.records = trace::match_records(pair.target, nullptr, pair.reference, nullptr);
+  pair.matches = trace::match_items(pair.target, pair.reference, pair.records);
+  pair.target_state = state_of(target);
+  pair.reference_state = state_of(reference);
+  return compare::walk_step(pair, {}, compare::distances(pair, {}, 1), 0, 0, nullptr);
+}
+
+}  // namespace steps
