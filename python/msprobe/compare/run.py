@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, stack_path
+from msprobe.compare.layouts import FOLDER as JOINED
+from msprobe.compare.layouts import as_logical_runs
 from msprobe.compare.pair_result import PairResult, ReportRows, TableSummary
 from msprobe.compare.processes import Part, lost_share, of_json, share_of, to_json
 from msprobe.compare.result import CompareResult
@@ -47,6 +49,7 @@ RESULTS = (
     "report.html",
     "junit.xml",
     "result.sarif",
+    JOINED,
     *(
         f"{folder}{name}"
         for folder in ("", "step[0-9]*/")
@@ -101,7 +104,11 @@ def compare_runs(
     `process`: this one is one of several that share the work; process 0 returns the result, the others None.
     """
     start = time.monotonic()
+    apart: list[LeftOut] = []
+    if process is None and options.ranks is None:
+        paths, apart = as_logical_runs(paths, options.output)
     inputs = find_pairs(paths, ranks=options.ranks, steps=options.steps)
+    inputs.left_out.extend(apart)
     given = options.noise
     known = merged(read_answer(file) for run in given for file in find_answers(run))
     options = replace(options, noise=[run for run in given if not find_answers(run)])

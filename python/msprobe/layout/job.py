@@ -50,6 +50,17 @@ class Job:
             self._leave_out(left_out("not recorded", step, rank))
         return states
 
+    def first_state(self) -> State | None:
+        """Of the first step, and the first rank that can be read: how the job is laid out. None: there is
+        none.
+        """
+        for folders in (self.steps[step] for step in sorted(self.steps)):
+            for rank in sorted(folders):
+                state = _content(folders[rank] / FILE)
+                if isinstance(state, dict):
+                    return state
+        return None
+
     def _leave_out(self, one: LeftOut) -> None:
         if one not in self.left_out:
             self.left_out.append(one)
@@ -63,21 +74,24 @@ class Job:
         return max((size for size in sizes.values()), default=0)
 
     def _read(self, folder: Path, step: int, rank: int) -> State | None:
-        path = folder / FILE
-        try:
-            content = json.loads(read_text(path))
-        except FileNotFoundError:
-            reason = f"there is no {FILE}"
-        except OSError as error:
-            reason = f"{FILE} cannot be read: {error.strerror}"
-        except (ValueError, RecursionError):
-            reason = f"{FILE} is no JSON"
-        else:
-            if isinstance(content, dict):
-                return content
-            reason = f"{FILE} holds no object"
-        self._leave_out(left_out(reason, step, rank))
+        content = _content(folder / FILE)
+        if isinstance(content, dict):
+            return content
+        self._leave_out(left_out(content, step, rank))
         return None
+
+
+def _content(path: Path) -> State | str:
+    """Of a file; or why there is none."""
+    try:
+        content = json.loads(read_text(path))
+    except FileNotFoundError:
+        return f"there is no {FILE}"
+    except OSError as error:
+        return f"{FILE} cannot be read: {error.strerror}"
+    except (ValueError, RecursionError):
+        return f"{FILE} is no JSON"
+    return content if isinstance(content, dict) else f"{FILE} holds no object"
 
 
 def open_job(path: Path) -> Job:

@@ -60,8 +60,8 @@ class Joined:
 
 def differ_in_layout(reference: Job, target: Job) -> bool:
     """Whether ranks of the same number hold other parts of a run."""
-    ours, theirs = _first(reference), _first(target)
-    if not ours or not theirs:
+    ours, theirs = reference.first_state(), target.first_state()
+    if ours is None or theirs is None:
         return False
     return bool(_signature(ours, reference) != _signature(theirs, target))
 
@@ -119,12 +119,7 @@ def _write(folder: Path, state: State) -> None:
 # ---- layouts
 
 
-def _first(job: Job) -> dict[int, State]:
-    return next((states for _, states in job.states() if states), {})
-
-
-def _signature(states: dict[int, State], job: Job) -> Any:
-    state = states[min(states)]
+def _signature(state: State, job: Job) -> Any:
     lies = {
         name: entry["dtensor"].get("placements")
         for name, entry in section(state, "parameters").items()

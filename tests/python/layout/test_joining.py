@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from msprobe.api import diagnose
+from msprobe.api import compare, diagnose
 from msprobe.diagnose.answer import Answer
 from msprobe.layout.job import open_job
 from msprobe.layout.joining import differ_in_layout, write_joined
@@ -222,3 +222,13 @@ def test_a_batch_that_ranks_share_is_one_batch(tmp_path: Path, values: dict[str,
 def test_equal_layouts_are_not_joined(tmp_path: Path, values: dict[str, torch.Tensor]) -> None:
     jobs = [open_job(write_job(tmp_path / name, [copied(values)])) for name in "ab"]
     assert not differ_in_layout(*jobs)
+
+
+def test_compare_reads_logical_runs_too(tmp_path: Path, values: dict[str, torch.Tensor]) -> None:
+    runs = [
+        write_job(tmp_path / name, [states])
+        for name, states in (("a", copied(values)), ("b", sharded(values)))
+    ]
+    result = compare(*runs)
+    assert result.status == "equal", result.sentence
+    assert [left.what for left in result.left_out] == ["calls of modules and functions", "random states"]
