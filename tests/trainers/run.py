@@ -148,6 +148,7 @@ def ask_row(row: Row, out: Path, *, quick: bool) -> dict[str, Any]:
         "ratio": _ratio(plain, recorded, RECORDED),
         "off": _ratio(plain, recorded, range(NOT_RECORDED, 1000)),
         "step_ms": _step_ms(plain),
+        "timings": len(plain),
         "faults": [],
     }
     if plain[0].code or recorded[0].code:

@@ -27,8 +27,8 @@ Equal: same exit code, and losses and weights equal to the last bit, with and wi
 `diagnose` says of the same script recorded twice (silent: exit code 0). Kernel: of another right kernel.
 Faults: named with value or place, of those that change the numbers. Recorded: processor time of a step with
 everything that `msprobe run` records, as a multiple of the same step without it; after: of the steps behind
-those, where only gradients and losses are recorded. The steps of these models take some milliseconds: nearly
-all of it is calls.
+those, where only gradients and losses are recorded. An empty cell: not asked (`--quick`), or there is no
+other kernel. The steps of these models take some milliseconds: nearly all of it is calls.
 """
 
 
@@ -50,7 +50,7 @@ def page(results: list[dict[str, Any]]) -> str:
         f"a recorded step {mean(ratios):.1f} plain ones on the mean.",
         "",
         f"Made at {_commit()}, with torch {version('torch')}, Python {platform.python_version()}, "
-        f"{platform.machine()}.",
+        f"{platform.machine()}. Each step was timed in {_timings(ran)} each kind.",
         "",
         "## What is not silent, and what is not named",
         "",
@@ -104,6 +104,11 @@ def _open(results: list[dict[str, Any]]) -> list[str]:
 def _short(answer: dict[str, Any]) -> str:
     text = str(answer["told"]).partition(" | ")[0].replace("|", "\\|")
     return text[:300]
+
+
+def _timings(results: list[dict[str, Any]]) -> str:
+    counts = sorted({int(one["timings"]) for one in results})
+    return f"{counts[0]} run of" if counts == [1] else f"{'-'.join(map(str, counts))} runs of"
 
 
 def _commit() -> str:

@@ -175,7 +175,7 @@ struct Distance {
   /// The relative L2 distance: the best guess, and between what it lies. Infinite: the values differ and
   /// cannot be measured (integers and flags without a sketch, NaN or infinities on one side only, another
   /// shape). `high` alone is infinite where nothing is known of what may differ (NaN on both sides, and
-  /// nothing else recorded).
+  /// nothing else recorded; no number of one of the two).
   double value = 0;
   double low = 0;
   double high = 0;
@@ -221,7 +221,7 @@ inline constexpr double kNegligibleGradient = 0.1;
 MSPROBE_API double unit_roundoff(std::optional<DType> dtype) noexcept;
 
 /// The distance of two tensors of one shape. `floor`: elements are measured against this size at least; below
-/// it there is nothing but rounding. A tensor of which nothing was recorded is held against nothing: equal.
+/// it there is nothing but rounding. A tensor of which nothing was recorded is held against nothing.
 MSPROBE_API Distance distance(const TensorFacts& target, const TensorFacts& reference, double floor = 0);
 
 /// The same where the L2 norm of the difference was computed from the elements. `is_equal`: all elements are.

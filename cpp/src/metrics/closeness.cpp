@@ -247,6 +247,13 @@ bool is_measured(const TensorFacts& facts) {
          !facts.checksum.empty();
 }
 
+// Nothing that was recorded differs, and what may differ is not known.
+Distance open() {
+  Distance result;
+  result.high = result.expected = kInfinity;
+  return result;
+}
+
 }  // namespace
 
 double TensorFacts::typical() const noexcept {
@@ -278,7 +285,7 @@ double unit_roundoff(std::optional<DType> dtype) noexcept {
 }
 
 Distance distance(const TensorFacts& target, const TensorFacts& reference, double floor) {
-  if (!is_measured(target) || !is_measured(reference)) return {};  // nothing that was recorded differs
+  if (is_measured(target) != is_measured(reference)) return open();
   const bool same_dtype = target.dtype == reference.dtype && target.count == reference.count;
   const bool has_digests = same_dtype && target.digest && reference.digest;
   const bool has_checksums = same_dtype && !target.checksum.empty() && !reference.checksum.empty();
