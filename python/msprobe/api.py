@@ -188,15 +188,18 @@ def diagnose(
     graph: bool = True,
     noise: Sequence[StrPath] = (),
     offset: int | None = None,
+    ignore: Sequence[str] = (),
     force: bool = False,
 ) -> Answer:
-    """Where do two runs part, and why? From everything that both recorded (docs/first_hour.md).
+    """Where do two runs diverge, and why? From everything that both recorded (docs/first_hour.md).
 
     reference, target: folders of `msprobe run`, or folders that hold parts of a run.
     output: folder for index.html, diagnose.json and the reports. graph: with that of the step of the cause.
     noise: what `msprobe perturb` left of the reference, or dumps of repeated runs of it.
     offset: the step of the reference at which the target begins, as one that was resumed; None: as the step
         counts of their optimizers say.
+    ignore: places of intended differences, as an answer names them: "layers.1.norm1.eps"
+        (docs/confidence.md).
     force: replace results that are there already.
 
     Raises InvalidArgument, NothingToCompare and IoError.
@@ -210,6 +213,7 @@ def diagnose(
         graph=graph,
         noise=with_repeated_runs(noise),
         offset=offset,
+        ignore=ignore,
         force=force,
         shows_progress=False,
     )

@@ -107,6 +107,8 @@ class Answer(Result):
     notes: tuple[str, ...] = field(default=())
     again: tuple[str, ...] = ()
     """The commands that record the target again and compare, once the cause is removed."""
+    ignored: tuple[Cause, ...] = ()
+    """Intended differences, which the user did not want to be told of."""
     graph: Path | None = None
     """A page that shows the step of the cause as a hierarchy."""
 
@@ -224,6 +226,9 @@ def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
         return _first_step(compared)
     if cause is not None and cause.stage == stage:
         return "cause", cause.said
+    here_ignored = next((one for one in answer.ignored if one.stage == stage), None)
+    if here_ignored is not None:
+        return "ignored", here_ignored.said
     if not compared:
         failed = next((part for part in here if part.status == "failed"), None)
         if failed is not None:
@@ -236,6 +241,8 @@ def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
         return "equal", ""
     if cause is not None and _ORDER[stage] > _ORDER[cause.stage]:
         return "consequence", "what differs here follows from the cause"
+    if any(_ORDER[stage] > _ORDER[one.stage] for one in answer.ignored if one.part == "dump"):
+        return "consequence", "what differs here may follow from what is ignored"
     checkpoint = next((part for part in here if part.part == "checkpoint" and part.status == "differ"), None)
     if checkpoint is not None:
         return "differ", f"{checkpoint.sentence} They may be of a later step"

@@ -35,6 +35,7 @@ def answer_json(answer: Answer, a: Path, b: Path, output: Path) -> str:
         "status": answer.status,
         "sentence": answer.sentence,
         "cause": None if answer.cause is None else _cause(answer.cause),
+        "ignored": [_cause(cause) for cause in answer.ignored],
         "others": [_cause(cause) for cause in answer.others],
         "stages": [
             dict(zip(("stage", "status", "sentence"), (stage, *stage_status(stage, answer))))
@@ -81,6 +82,7 @@ def console_text(answer: Answer, output: Path, paint: Paint = PLAIN) -> str:
         lines.append(f"  {_reason(answer)} (confidence {answer.cause.confidence:.0%})")
         lines += _frames(answer.cause)
     lines += ["", *(_stage_line(answer, stage, title) for stage, title, _ in STAGES)]
+    lines += [f"  ignored: {cause.line}" for cause in answer.ignored[:_MOST_OTHERS]]
     if answer.others:
         lines += ["", "  less likely, or a consequence:"]
         lines += [f"    {cause.line}" for cause in answer.others[:_MOST_OTHERS]]

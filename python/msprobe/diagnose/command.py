@@ -66,6 +66,7 @@ def main(arguments: list[str]) -> int:
             offset=asked.offset,
             all_tables=asked.all_tables,
             cells=_cells(asked.cell_mapping),
+            ignore=asked.ignore,
             shows_progress=not asked.quiet,
         )
     if asked.json:
@@ -108,11 +109,13 @@ def diagnose_runs(
     offset: int | None = None,
     all_tables: bool = False,
     cells: Mapping[str, str] | None = None,
+    ignore: Sequence[str] = (),
     shows_progress: bool,
 ) -> Answer:
     """Compares everything that both runs have, and fills `output`. offset: the step of the reference at which
     the target begins; None: as the runs say. all_tables: of the dumps of all steps and ranks, not only of the
-    one in question. cells: see Comparison. Raises InvalidArgument, NothingToCompare and IoError.
+    one in question. cells: see Comparison. ignore: places of intended differences. Raises InvalidArgument,
+    NothingToCompare and IoError.
     """
     from msprobe.diagnose.across_layouts import comparison_of
     from msprobe.diagnose.answer_file import FILE, PAGE, answer_json
@@ -138,7 +141,7 @@ def diagnose_runs(
             all_tables=all_tables,
             cells=cells,
         )
-        answer = _diagnose(comparison, *runs, with_graph=graph)
+        answer = _diagnose(comparison, *runs, with_graph=graph, ignore=ignore)
         write_text(output / PAGE, page_html(answer, reference, target, output))
         write_text(
             output / FILE, answer_json(answer, reference, target, output)
@@ -164,9 +167,12 @@ def _would_harm(output: Path, run: Path) -> bool:
     )
 
 
-def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph: bool) -> Answer:
+def _diagnose(
+    comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph: bool, ignore: Sequence[str] = ()
+) -> Answer:
     """Raises NothingToCompare when no part is in both runs and can be compared."""
     from msprobe.diagnose.answer import COMPARED, ORDER_OF_PARTS, Answer, conclude
+    from msprobe.diagnose.ignored import explains, without_ignored
     from msprobe.native import NothingToCompare
 
     parts = [comparison.compare(part, look) for part, look in comparison.parts]
@@ -178,9 +184,11 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
             f"the runs have nothing in common that can be compared: {have}"
             + (f" ({'; '.join(failed)})" if failed else "")
         )
+    parts, ignored = without_ignored(parts, ignore)
     cause, others = conclude(parts)
     not_compared = [*comparison.left_out, *(one for part in parts for one in part.left_out)]
-    status = _status(cause, parts)
+    is_explained = cause is None and explains(ignored, parts)
+    status = "rounding" if is_explained else _status(cause, parts)
     if status in ("equal", "rounding") and any(one.is_difference for one in not_compared):
         status = "incomplete"
     commands = []
@@ -192,24 +200,35 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
             commands.append(f"msprobe view {file.parent}")
     if cause is not None and a.program and b.program and not comparison.is_across:
         commands.append(_hunt(a, b))
+    sentence = _sentence(cause, parts, status, not_compared, rank_count=comparison.rank_count)
+    if is_explained and status == "rounding":
+        sentence = f"Nothing differs but {ignored[0].said}, which is ignored, and what follows from it"
     return Answer(
         status=status,
-        sentence=_sentence(cause, parts, status, not_compared, rank_count=comparison.rank_count),
+        sentence=sentence,
+        ignored=tuple(ignored),
         not_compared=tuple(not_compared),
         cause=cause,
         others=tuple(one for one in others if cause is None or one.name != cause.name),  # in later steps, too
         parts=tuple(parts),
-        missing=tuple(
-            _missing(cause, parts, a, b, comparison.offset, can_have_packs=not comparison.is_across)
-        ),
+        missing=()
+        if is_explained
+        else tuple(_missing(cause, parts, a, b, comparison.offset, can_have_packs=not comparison.is_across)),
         next_commands=tuple(commands),
         again=_again(a, b) if cause is not None else (),
         graph=page,
         notes=(
             *_notes(a, b, comparison.offset, is_joined=comparison.is_joined),
             *comparison.notes,
+            *_not_found(ignore, ignored),
         ),
     )
+
+
+def _not_found(ignore: Sequence[str], ignored: Sequence[Cause]) -> list[str]:
+    if not ignore or ignored:
+        return []
+    return [f"nothing was ignored: no difference is at {' or '.join(ignore)}"]
 
 
 def _parts_of(run: RunFolder) -> str:
@@ -385,8 +404,8 @@ def _again(a: RunFolder, b: RunFolder) -> tuple[str, ...]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe diagnose",
-        description="Finds where two runs part, from everything that both have: configuration, data, initial "
-        "weights, losses, gradients, operators, optimizer.",
+        description="Finds where two runs diverge, from everything that both have: configuration, data, "
+        "initial weights, losses, gradients, operators, optimizer.",
         epilog=_EPILOG,
     )
     add = parser.add_argument
@@ -405,6 +424,14 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="what msprobe repeat or msprobe perturb left of the reference, or dumps of repeated runs "
         "of it: a difference is judged against what these show",
+    )
+    add(
+        "--ignore",
+        metavar="PLACE",
+        action="append",
+        default=[],
+        help="an intended difference: the module, parameter, setting or call, as an answer names it; * and ? "
+        "stand for other letters; may be repeated",
     )
     add(
         "--all-tables",

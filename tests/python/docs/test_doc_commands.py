@@ -149,6 +149,14 @@ PREPARE: dict[str, Callable[[Path, Path], None]] = {
     "docs/perturb.md": _perturbed,
     "docs/overflow.md": _copies(dump="nan", run_b="nan"),
     "docs/rl.md": _copies(dump_a="rl_a", dump_b="rl_b", sent__bin="a.bin", received__bin="a.bin"),
+    **{
+        f"docs/{page}.md": _copies(run_a="run_a", run_b="run_b")
+        for page in ("confidence", "symptoms/fsdp", "symptoms/more_gpus", "symptoms/reference",
+                     "symptoms/reproducible", "symptoms/resume", "symptoms/slow", "symptoms/upgrade")
+    },  # fmt: skip
+    "docs/symptoms/kernel.md": _copies(run_b="tensors"),
+    "docs/symptoms/nan.md": _copies(run_b="nan"),
+    "docs/symptoms/rollout.md": _copies(rl_run="rl_a"),
     "docs/show.md": _copies(model__bin="a.bin", other__bin="b.bin", dump="nan", run_b="nan"),
     "docs/viewer.md": _graphs,
 }

@@ -16,7 +16,7 @@ PICTURE = REPOSITORY / "docs/images/first_hour.svg"
 
 def test_the_readme_is_short_and_has_the_commands_of_a_clone() -> None:
     assert len(README.splitlines()) < 120
-    for command in ("./dev quickstart", "./dev test"):
+    for command in ("./dev setup",):
         assert re.search(rf"^{re.escape(command)} ", README, re.MULTILINE)
 
 
