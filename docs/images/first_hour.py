@@ -35,7 +35,7 @@ SCENES = (
         "2. Record the other one. From step 1 on the loss is off by 0.0001.",
         0.45,
     ),
-    ("msprobe diagnose run_a run_b -o answer", "3. Ask where they part.", 0.8),
+    ("msprobe diagnose run_a run_b -o answer", "3. Ask where they diverge.", 0.8),
 )
 END = (
     (2.0, "The first line is the cause: one layer computes with another eps."),

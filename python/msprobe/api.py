@@ -353,7 +353,7 @@ def grad_compare(
     threads: int = 0,
     force: bool = False,
 ) -> ComparisonResult:
-    """At which step and parameter do the gradients of two runs part? (docs/grad_probe.md)
+    """At which step and parameter do the gradients of two runs diverge? (docs/grad_probe.md)
 
     reference, target: folders of `msprobe run`, of a gradient record, or of one rank of it.
     output: folder for the tables, pictures, report.html and verdict.json; None: nothing is written.
@@ -542,7 +542,7 @@ class TrendResult(Result):
         )
 
     def table(self) -> Sequence[dict[str, Cell]]:
-        """Of two runs where they part; of one its alarms."""
+        """Of two runs where they diverge; of one its alarms."""
         if not self.comparisons:
             return [
                 {
@@ -571,7 +571,7 @@ class TrendResult(Result):
 def trend(
     reference: StrPath, *targets: StrPath, rank: int | None = None, offset: int | None = None
 ) -> TrendResult:
-    """What did a training do, and where do other trainings part from it? By the record of the monitor
+    """What did a training do, and where do other trainings diverge from it? By the record of the monitor
     (docs/monitor.md): folders of `msprobe run --with monitor`, or of such a record.
 
     rank: of a record with a store for each process; None: all. offset: as diagnose() has it. Raises

@@ -224,7 +224,7 @@ class PrecisionDebugger:
         constructor. The model of the first start() is recorded from then on.
         token_range: [first, last]: only these forward calls of the model are recorded, counted from 0 at
         start().
-        rank_id, scheduled_tokens: keywords of the existing tool, without effect here, which a warning says.
+        rank_id, scheduled_tokens: keywords of mindstudio-probe, without effect here, which a warning says.
         """
         for name, value in (("rank_id", rank_id), ("scheduled_tokens", scheduled_tokens)):
             if value is not None:

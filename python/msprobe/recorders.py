@@ -87,11 +87,14 @@ class RunRecording:
     def _told(self) -> str:
         seen = self._session.seen
         if not self._begun:
-            return "" if self._file is None else f"recorded: nothing: {self._settings.output}"
+            if self._file is None:
+                return "no training with torch was seen: nothing was recorded"
+            return f"recorded: nothing: {self._settings.output}"
         if not seen.models:
             return (
-                "no model was trained in this process: nothing is recorded (MSPROBE_CONFIG records those "
-                "that it starts)"
+                "no model was trained in this process, so nothing was recorded: steps are seen at an "
+                "optimizer of torch.optim (else use PrecisionDebugger), and MSPROBE_CONFIG records other "
+                "processes"
             )
         if self._file is None:
             return f"nothing is recorded: {seen.notes[-1] if seen.notes else 'no step began'}"

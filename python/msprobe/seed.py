@@ -41,7 +41,7 @@ def seed_all(
         torch.nn.functional and code compiled by torch.jit before, the `dropout_p` of
         scaled_dot_product_attention (which nn.MultiheadAttention uses), and the `dropout` of nn.LSTM, nn.GRU
         and nn.RNN.
-    is_enhanced: a keyword of the existing tool, without effect here, which a warning says.
+    is_enhanced: a keyword of mindstudio-probe, without effect here, which a warning says.
 
     cuDNN is told to be deterministic in any case, and not to choose algorithms by trying them out.
 

@@ -49,7 +49,7 @@ const ERRORS: Pair[] = [
   ["a graph is being made: wait until it is ready", "正在生成图:请等待完成"],
   ["the graph of {} could not be made: {}", "无法生成 {} 的图:{}"],
   ["see what msprobe graph said above", "原因见上方 msprobe graph 的输出"],
-  ["{}: there is no such file or folder; expected a dump", "{}:没有这个文件或文件夹;应为 dump 数据"],
+  ["{} does not exist; expected a dump", "{} 不存在;应为 dump 数据"],
   ["{}: expected a file called dump.json or debug.json, or a folder with one", "{}:应为名为 dump.json 或 debug.json 的文件,或含有此类文件的文件夹"],
   ["{}: expected dump.json or debug.json, or folders rank{N} or step{N} in it", "{}:其中应有 dump.json 或 debug.json,或 rank{N}、step{N} 文件夹"],
   ["{} has no counterpart", "{} 没有对应节点"],

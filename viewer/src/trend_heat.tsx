@@ -182,7 +182,7 @@ function colourOf(point: Point, curves: (Point[] | null)[], shown: number, exten
   return valueColour(share, dark);
 }
 
-/** Alarms as dots, and where the runs part. */
+/** Alarms as dots, and where the runs diverge. */
 function drawMarks(pen: CanvasRenderingContext2D, keys: string[], rowHeight: number, x: (step: number) => number, dark: boolean, shown: number): void {
   const [first, last] = trend.steps.value;
   const places = new Map(keys.map((key, row) => [key, row]));

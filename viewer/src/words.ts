@@ -69,8 +69,8 @@ const english = {
   wheelHint: "Graph of both sides", region: "{} graph. Arrow keys walk through the nodes.", resize: "Change the size", columns: "Columns", panel: "Side panel", details: "Details",
   statistics: "Statistics", value: "value", all_: "All",
   trendMetric: "Metric", trendWhole: "All steps", trendLog: "Log scale", trendRuns: "Runs", trendHide: "Click to hide or show this run", trendReference: "reference", trendTarget: "target", trendBand: "noise of the reference",
-  trendWhere: "Where the runs part", trendWhereHelp: "A number leaves the noise of the reference: 2.5 times the change from step to step that nine in ten of the last 64 changes stay below.",
-  trendInNoise: "stays in the noise of the reference, {} steps", trendEqual: "equal to the last bit, {} steps", trendParts: "part at step {}", trendAlarms: "Alarms", trendNoAlarm: "No alarm.", trendExpected: "expected {}",
+  trendWhere: "Where the runs diverge", trendWhereHelp: "A number leaves the noise of the reference: 2.5 times the change from step to step that nine in ten of the last 64 changes stay below.",
+  trendInNoise: "stays in the noise of the reference, {} steps", trendEqual: "equal to the last bit, {} steps", trendParts: "diverge at step {}", trendAlarms: "Alarms", trendNoAlarm: "No alarm.", trendExpected: "expected {}",
   trendSeries: "Series", trendSearch: "Search series", trendCount: "{} series", trendCurves: "Curves", trendHeat: "Over time", trendRows: "Rows", trendLayer: "layers", trendParameter: "parameters", trendApart: "how far {} is off",
   trendSteps: "steps {} to {}", trendNoNumber: "There is no finite number in these steps.", trendNoRows: "This metric is of the whole model only.", trendKeyZoom: "fewer / more steps", trendMouse: "Drag over the curves to see fewer steps, double click to see all. Click a row of the map to see its curve.",
 };

@@ -1,3 +1,3 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of two dumps: the tables, and the verdict that names where the runs part."""
+"""Comparison of two dumps: the tables, and the verdict that names where the runs diverge."""

@@ -158,7 +158,7 @@ class CompareResult(Result):
 
     @property
     def first_step(self) -> int | None:
-        """The step in which the runs part: that of the first culprit, else the first with a failing row.
+        """The step in which the runs diverge: that of the first culprit, else the first with a failing row.
         None: there is none.
         """
         if self.verdict.culprits:

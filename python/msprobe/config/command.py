@@ -125,7 +125,7 @@ def _explanation(path: str, config: Config, given: dict[str, object]) -> list[st
             (f"{config.task}.{name}", _shown(values[name]), "default" if known.get(name) is None else "")
         )
     width = max(len(name) for name, _, _ in rows)
-    lines = [f"{printable(path)}: right"]
+    lines = [f"{printable(path)}: valid"]
     for name, value, text in rows:
         lines.append(f"  {name:{width}}  {printable(value)}" + (f"  ({text})" if text else ""))
     others = [name for name in given if name in tasks and name not in (config.task, "grad_probe")]

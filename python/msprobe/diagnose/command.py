@@ -348,7 +348,7 @@ def _missing(
         result.append(
             Missing(
                 f"a dump of step {step}",
-                f"the runs part there, and {_words(dump.steps)}",
+                f"the runs diverge there, and {_words(dump.steps)}",
                 _commands(a, b, (step, step - offset)),
             )
         )

@@ -327,7 +327,7 @@ class DataDump:
                 self._ended = True
                 log.info("the last configured step has been recorded: the data dump has ended")
             return False
-        # As in the existing tool: a filter of ranks leaves a process without a rank out.
+        # As in mindstudio-probe: a filter of ranks leaves a process without a rank out.
         rank = rank_in_group()
         if not of_rank or not self._config.ranks or rank in self._config.ranks:
             return True

@@ -4,5 +4,5 @@
 of every gradient and weight, by which two of them are equal to the last bit or part at a step.
 
 `launch` starts a command with a `plan`, `inside` is what happens in its processes, `changes` is what can be
-changed, `digests` tells where two runs part.
+changed, `digests` tells where two runs diverge.
 """

@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
 """digest.rank{R}.jsonl: a checksum of everything that a step begins with and leaves behind, a line per step;
-and where two such records part.
+and where two such records diverge.
 """
 
 from __future__ import annotations

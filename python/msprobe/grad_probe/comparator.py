@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""GradComparator: compares two gradient records and says where they part."""
+"""GradComparator: compares two gradient records and says where they diverge."""
 
 from __future__ import annotations
 

@@ -172,9 +172,8 @@ class Verdict:
             return f"The two runs agree: {compared} gradients compared, none suspicious"
         if first.is_difference:
             rank = "" if first.rank is None else f" of rank {first.rank}"
-            return (
-                f"The two runs part at step {first.step}: parameter {printable(str(first.parameter))}{rank}"
-            )
+            parameter = printable(str(first.parameter))
+            return f"The two runs diverge at step {first.step}: parameter {parameter}{rank}"
         return f"No difference was seen, but {_count(len(self.findings), 'part')} could not be compared"
 
     def to_json(self) -> str:

@@ -52,12 +52,12 @@ class Setting:
         return Change(self.name, self.reference)
 
     def broken(self) -> Change:
-        """In the reference, from the step on at which the runs part."""
+        """In the reference, from the step on at which the runs diverge."""
         return Change(self.name, self.target, self.step)
 
 
 def settings_of(causes: Sequence[Cause], step: int) -> list[Setting]:
-    """In the order of the causes. step: at which the runs part, where a cause has none."""
+    """In the order of the causes. step: at which the runs diverge, where a cause has none."""
     found: dict[str, Setting] = {}
     for cause in causes:
         name = _name_of_setting(cause)

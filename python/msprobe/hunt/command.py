@@ -64,9 +64,9 @@ def _is_another(path: Path, reference: str, target: str) -> bool:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe hunt",
-        description="Runs two trainings that should be equal, finds where they part and what differs there, "
-        "and proves the cause: without it the target follows the reference to the bit, with it the reference "
-        "leaves it.",
+        description="Runs two trainings that should be equal, finds where they diverge and what differs "
+        "there, and proves the cause: without it the target follows the reference to the bit, with it "
+        "the reference leaves it.",
         epilog=_EPILOG,
     )
     add = parser.add_argument

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _DRAWN = ("random generators",)
 """The state of a generator that nobody draws from is nothing of the training: what is drawn shows."""
 _RECORDED = "0-2"
-_STEPS_AFTER = 3  # that a trial has to follow behind the first one that parted
+_STEPS_AFTER = 3  # that a trial has to follow behind the first one that diverged
 
 
 @dataclass(frozen=True)

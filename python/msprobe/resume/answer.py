@@ -111,7 +111,7 @@ class Answer(Result):
 def console_text(answer: Answer, output: Path, paint: Paint = PLAIN) -> str:
     lines = [paint.answer(printable(answer.sentence), good=answer.follows)]
     if answer.parting is not None and answer.missing:
-        lines.append(f"  without it the runs part at {printable(answer.parting.said)}")
+        lines.append(f"  without it the runs diverge at {printable(answer.parting.said)}")
     lines += [f"  {printable(answer.proof)}"] if answer.proof else []
     if answer.begins_at is not None and not answer.ignored:
         lines.append(

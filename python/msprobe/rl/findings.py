@@ -43,7 +43,7 @@ def _differences(key: KeyResult, result: RlResult) -> list[Finding]:
     elif key.first is not None:
         first = key.first
         values = f"{shown(first.reference)} and {shown(first.target)}"
-        text = f"The records part in {key.name}, {first.words}: {values}"
+        text = f"The records diverge in {key.name}, {first.words}: {values}"
         kind = "tokens" if key.kind == "exact" else "values"
         findings.append(Finding(kind, key.name, first.place.step, text))
     return findings

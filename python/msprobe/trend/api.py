@@ -141,7 +141,7 @@ class TrendApi:
             "comparisons": [{"fault": one} if isinstance(one, str) else _comparison(one) for one in found],
         }
 
-    # ---- a comparison reads everything up to where runs part: beside the first picture
+    # ---- a comparison reads everything up to where runs diverge: beside the first picture
 
     def _start_comparing(self) -> None:
         with self._lock:

@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""msprobe trend: exit code 0 when there is nothing to see, 1 with alarms, runs or ranks that part, or ranks
-that one run lacks, 2 on errors.
+"""msprobe trend: exit code 0 when there is nothing to see, 1 with alarms, runs or ranks that diverge, or
+ranks that one run lacks, 2 on errors.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from msprobe.trend.comparison import Comparison
     from msprobe.trend.record import Record
 
-_EPILOG = """exit code: 0 no alarm, and the runs do not part; 1 alarms, or the runs part, or a rank
+_EPILOG = """exit code: 0 no alarm, and the runs do not diverge; 1 alarms, or the runs diverge, or a rank
 leaves the others, or cannot be compared; 2 an error.
-The first run is the reference of the others. Runs part where a number leaves the noise of the reference:
+The first run is the reference of the others. Runs diverge where a number leaves the noise of the reference:
 2.5 times the change from step to step that nine in ten of the last 64 changes stay below.
 example: msprobe trend run_a run_b --view"""
 
@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe trend",
         usage="msprobe trend [options] REFERENCE [TARGET ...]",
-        description="Shows what the monitor recorded of a training, and where two trainings part.",
+        description="Shows what the monitor recorded of a training, and where two trainings diverge.",
         epilog=_EPILOG,
     )
     add = parser.add_argument

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from msprobe.files.left_out import LeftOut
     from msprobe.trend.record import Record
 
-# Settings have no noise: they part where they differ at all.
+# Settings have no noise: they diverge where they differ at all.
 _EXACT = {"learning_rate", "loss_scale"}
 # Shares of elements beyond a threshold, as metrics of any quantity: rounding moves some of them over it.
 _COUNTS = {"zeros", "agreement", "dead"}
@@ -57,9 +57,9 @@ class Comparison:
     ranks: int = 1
     """Of how many ranks this is the answer."""
     rank: int | None = None
-    """The rank that parts first, of which the other members tell; None: there is one store on each side."""
+    """The rank that diverges first, of which the other members tell; None: each side has one store."""
     in_ranks: tuple[int, ...] = ()
-    """The ranks that part at the same step, or, where none does, all."""
+    """The ranks that diverge at the same step, or, where none does, all."""
     left_out: tuple[LeftOut, ...] = ()
     """What was not compared."""
 
@@ -80,7 +80,7 @@ class Comparison:
             first = self.partings[0]
             of_rank = f" of rank {self.rank}" if self.ranks > 1 and len(self.in_ranks) > 1 else ""
             return (
-                f"{self.target} parts from {self.reference} at step {first.step}{where}: {first.series}"
+                f"{self.target} diverges from {self.reference} at step {first.step}{where}: {first.series}"
                 f"{of_rank} is {first.target:.6g}, the reference {first.reference:.6g} ± {first.band:.2g}"
             )
         if self.first_difference is None:

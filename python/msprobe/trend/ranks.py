@@ -48,8 +48,8 @@ class Outlier:
 def compare_all_ranks(
     reference: Record, target: Record, progress: Callable[[float], bool] | None = None
 ) -> Comparison:
-    """compare() of each rank that both have: the answer of the rank that parts first, and in which others it
-    is the same step. Raises NothingToCompare.
+    """compare() of each rank that both have: the answer of the rank that diverges first, and in which others
+    it is the same step. Raises NothingToCompare.
     """
     pairs = _pairs(reference, target)
     missing = list(_alone(reference, target))

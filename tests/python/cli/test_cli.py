@@ -155,7 +155,7 @@ class TestGradCompare:
         code, out, error = msprobe("grad_compare", A, B, "-o", tmp_path, "--no-pictures")
         assert (code, error) == (1, "")
         lines = out.splitlines()
-        assert lines[0] == "The two runs part at step 0: parameter emb.weight of rank 0"
+        assert lines[0] == "The two runs diverge at step 0: parameter emb.weight of rank 0"
         assert lines[2].split() == ["step", "similarity", "before", "parameter"]
         assert lines[3].split() == ["0", "0.8788", "emb.weight"]
         assert lines[7].split() == ["1", "0.8333", "1.0000", "norm.bias"]
@@ -182,7 +182,7 @@ class TestGradCompare:
         code, out, _ = msprobe("grad_compare", A, tmp_path / "b", "-o", tmp_path / "o", "--no-pictures")
         assert code == 1
         lines = out.splitlines()
-        assert lines[0].startswith("The two runs part at step 0")
+        assert lines[0].startswith("The two runs diverge at step 0")
         (told,) = [line for line in lines if "nothing can be compared" in line]
         assert str(damaged) in told
 

@@ -194,7 +194,7 @@ class TestConfigCommands:
         assert call("init")[0] == 0
         code, text, error = call("config", "check", "config.yaml")
         assert (code, error) == (0, "")
-        assert text.startswith("config.yaml: right\n  task ")
+        assert text.startswith("config.yaml: valid\n  task ")
         assert "0-2" in text
 
     def test_it_says_what_msprobe_run_does_without_a_file(self, call, tmp_path, monkeypatch):

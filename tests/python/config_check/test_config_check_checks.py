@@ -284,7 +284,7 @@ class TestRandom:
             result = compared(self.side(self.calls(2), op=op), self.side(elsewhere, op=op))
             assert result.agree
             (found,) = result.ranked
-            assert (found.difference.name, found.difference.level) == ("called from elsewhere", "warning")
+            assert (found.difference.name, found.difference.level) == ("called from another place", "warning")
             assert found.difference.detail == f"{op} 2 -> 2 calls (2 places)"
             assert found.likelihood != "cause"
 

@@ -44,7 +44,7 @@ ANSWER = Answer(
         PartResult("config", "equal", "The set-ups are equal", report=Path("out/config/report.html")),
         PartResult("losses", "differ", "the loss differs first at step 4 of 12", first_step=4,
                    curves=compare_losses(A, B)),
-        PartResult("dump", "differ", "The runs part", report=Path("out/dump/report.html"), first_step=4),
+        PartResult("dump", "differ", "The runs diverge", report=Path("out/dump/report.html"), first_step=4),
     ),
     missing=(),
     next_commands=("msprobe view out/graph",),

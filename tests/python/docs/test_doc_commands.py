@@ -151,9 +151,17 @@ PREPARE: dict[str, Callable[[Path, Path], None]] = {
     "docs/rl.md": _copies(dump_a="rl_a", dump_b="rl_b", sent__bin="a.bin", received__bin="a.bin"),
     **{
         f"docs/{page}.md": _copies(run_a="run_a", run_b="run_b")
-        for page in ("confidence", "symptoms/fsdp", "symptoms/more_gpus", "symptoms/reference",
-                     "symptoms/reproducible", "symptoms/resume", "symptoms/slow", "symptoms/upgrade")
-    },  # fmt: skip
+        for page in (
+            "confidence",
+            "symptoms/fsdp",
+            "symptoms/more_gpus",
+            "symptoms/reference",
+            "symptoms/reproducible",
+            "symptoms/resume",
+            "symptoms/slow",
+            "symptoms/upgrade",
+        )
+    },
     "docs/symptoms/kernel.md": _copies(run_b="tensors"),
     "docs/symptoms/nan.md": _copies(run_b="nan"),
     "docs/symptoms/rollout.md": _copies(rl_run="rl_a"),

@@ -103,7 +103,7 @@ class TestVerdict:
         found = [(f["step"], f["parameter"], f["similarity"], f["previous"]) for f in verdict["findings"]]
         assert found == [(1, "v", 0.9, 1.0), (1, "w", 0.96, 1.0), (2, "v", 0.6, 0.9)]
         assert verdict["first"] == verdict["findings"][0]
-        assert verdict["sentence"] == "The two runs part at step 1: parameter v of rank 0"
+        assert verdict["sentence"] == "The two runs diverge at step 1: parameter v of rank 0"
         assert verdict["counts"]["suspicious_parameters"] == 2
         assert verdict["ranks"][0]["summary"] == pytest.approx([1, (0.96 + 0.9 + 0.97) / 3, 2.5 / 3])
 
@@ -129,7 +129,7 @@ class TestVerdict:
         lines = caplog.messages
         assert len([line for line in lines if line.startswith("rank 0: p")]) == 20
         assert lines[20] == f"5 more are listed in {result.verdict_path}"
-        assert lines[21].startswith("The two runs part at step 0: parameter p00 of rank 0; see ")
+        assert lines[21].startswith("The two runs diverge at step 0: parameter p00 of rank 0; see ")
         assert len(lines) == 22
 
     def test_the_rule_is_judged_against_the_step_before_not_the_first(self, compare, tmp_path):
@@ -203,7 +203,7 @@ class TestOnlyOneSide:
         shutil.move(a / "more" / "step5", a / "rank0" / "step5")
         compare(a, b)
         assert verdict_of(tmp_path)["sentence"] == (
-            "The two runs part at step 1: parameter w of rank 0; not compared: step 5 (only in run 1)"
+            "The two runs diverge at step 1: parameter w of rank 0; not compared: step 5 (only in run 1)"
         )
 
     def test_the_same_steps_of_all_ranks_are_named_once(self, compare, tmp_path):

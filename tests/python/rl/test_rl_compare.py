@@ -70,7 +70,7 @@ def test_a_planted_token_is_named(save: Save, tmp_path: Path, capsys: pytest.Cap
     assert run(left, right, "-o", tmp_path / "out", "--format", "junit") == 1
     first = capsys.readouterr().out.splitlines()[0]
     assert first == (
-        f"The records part in responses, step 1, rank 0, micro-step 0: sample 2, token 7: {was} and 5000"
+        f"The records diverge in responses, step 1, rank 0, micro-step 0: sample 2, token 7: {was} and 5000"
     )
     found = verdict(tmp_path / "out")
     assert found["verdict"] == "differs"

@@ -64,7 +64,7 @@ def test_runs_that_do_not_part(runs, capsys, target, status):
 def test_where_two_runs_part(runs, capsys):
     code, text = said(capsys, runs["reference"], runs["fault"])
     assert code == 1
-    assert text.startswith("fault parts from reference at step 15")
+    assert text.startswith("fault diverges from reference at step 15")
     code, text = said(capsys, runs["reference"], runs["fault"], "--json")
     first = json.loads(text)["comparisons"][0]["partings"][0]
     assert code == 1

@@ -114,7 +114,7 @@ def test_it_shows_where_the_runs_part(shown):
     assert "run_b" in first
     assert FIRST in first
     assert title(shown).startswith(FIRST)
-    assert "part at step 20" in shown.run("return document.querySelector('.parting').textContent")
+    assert "diverge at step 20" in shown.run("return document.querySelector('.parting').textContent")
     assert shown.run("return document.querySelectorAll('.curve').length") == 2
     assert shown.run("return document.querySelectorAll('.band').length") == 1
     assert shown.run("return document.querySelectorAll('.alarm').length") == 2

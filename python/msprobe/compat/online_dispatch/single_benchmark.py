@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The rule of the existing tool for one result next to its benchmark, with its constants. It fails some
+"""The rule of mindstudio-probe for one result next to its benchmark, with its constants. It fails some
 half-precision operators that are right: beside it stand the measures of `msprobe check`.
 """
 

@@ -27,7 +27,7 @@ _LEAST_SCORE = 0.8
 _MOST_NAMED = 6
 _SEED = "seed"
 _STATE = "state at the first step"
-_MOVED = "called from elsewhere"
+_MOVED = "called from another place"
 _SEEDED_BY = {"python": "random.seed", "numpy": "np.random.seed"}
 _FRAME = re.compile(r"File (?P<file>.*?), line [0-9]+, in (?P<function>.*?), (?P<code>.*)\Z", re.DOTALL)
 

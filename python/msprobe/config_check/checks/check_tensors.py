@@ -255,7 +255,8 @@ class _Check:
             )
         for side, count in tally.missing.items():
             step, rank, first = tally.first_missing[side]
-            reference, target = (str(count), "0") if side == ONLY_REFERENCE else ("0", str(count))
+            is_theirs = side == ONLY_REFERENCE
+            reference, target = (str(count), "0") if is_theirs else ("0", str(count))
             self._result.fail(
                 Difference(
                     name,
@@ -263,8 +264,8 @@ class _Check:
                     reference,
                     target,
                     count=count,
-                    detail=f"{count} {what} are on one side only ({side}), the first is {first} at "
-                    f"step {step}, rank {rank}",
+                    detail=f"{count} {what} are only in the {'reference' if is_theirs else 'target'}, the "
+                    f"first is {first} at step {step}, rank {rank}",
                 )
             )
 
