@@ -17,6 +17,18 @@ const OVERFLOW_DARK = ["#232c38", "#2c4370", "#3560b4", "#5b8cf5"];
 const KIND_LIGHT = ["#e4ecfa", "#ffffff", "#d9f0e4", "#f1e8f7"];
 const KIND_DARK = ["#223049", "#1c222a", "#1d3a2c", "#33263f"];
 
+// Where the difference begins: no class has this colour.
+const CULPRIT_LIGHT = "#7b2fc9";
+const CULPRIT_DARK = "#9d5cf0";
+const PALE = 0.5; // of the colours of what follows from it, mixed with the page
+
+export const culpritColour = (dark: boolean): string => (dark ? CULPRIT_DARK : CULPRIT_LIGHT);
+
+/** Colours of a graph of which is known where the difference begins: the rest follows from there. */
+export function paled(colours: Palette, dark: boolean): Palette {
+  return { ...colours, classes: colours.classes.map((one) => mix(one, dark ? "#1a1f26" : "#ffffff", PALE)) };
+}
+
 export interface Palette {
   classes: string[];
   unmatched: string;

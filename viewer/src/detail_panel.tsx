@@ -76,7 +76,7 @@ function Sides({ detail, show }: { detail: Detail; show: (side: NodeDetail) => p
   const info = state.info.value!;
   return (
     <div class={info.compare ? "two-columns" : ""}>
-      {([["target", detail.target], ["reference", detail.reference]] as const).map(([word, side]) =>
+      {([["reference", detail.reference], ["target", detail.target]] as const).map(([word, side]) =>
         side ? (
           <div key={word}>
             {info.compare && <h3>{t(word)}</h3>}

@@ -196,6 +196,8 @@ export function Help() {
         {(isTrend.value ? TREND_KEYS : KEYS).map(([key, word]) => [<dt key={key}><kbd>{key}</kbd></dt>, <dd key={`${key} text`}>{t(word)}</dd>])}
       </dl>
       <p class="soft">{t(isTrend.value ? "trendMouse" : "helpMouse")}</p>
+      {!isTrend.value && state.info.value?.compare && <p class="soft">{t("legendColours")}</p>}
+      {!isTrend.value && state.info.value?.compare && <p class="soft">{t("legendNumbers")}</p>}
       <button class="primary" onClick={() => dialog.current!.close()}>{t("close")}</button>
     </dialog>
   );

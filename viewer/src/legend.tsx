@@ -3,7 +3,9 @@
 // The classes of the colouring, how many nodes of the target are in each (without counterpart: of both sides), and the
 // filter: a click dims the rest.
 import { setClasses } from "./colouring";
-import { colourOf } from "./colours";
+import { colourOf, culpritColour } from "./colours";
+import { showFinding } from "./findings";
+import { attempt } from "./notices";
 import { className, scaleName } from "./scales";
 import * as state from "./state";
 import { t } from "./state";
@@ -29,6 +31,12 @@ export function Legend() {
   };
   return (
     <div class="legend" role="group" aria-label={`${t("colourBy")}: ${scaleName(state.colour.value.by)}. ${t("filterHint")}`}>
+      {state.culprits.value.length > 0 && (
+        <button class="class" title={t("firstDivergence")} onClick={() => void attempt(() => showFinding(0))}>
+          <i style={{ background: culpritColour(state.dark.value) }} />
+          {t("legendCulprit")}
+        </button>
+      )}
       {numbers.map((number) => {
         const count = number === UNMATCHED ? aloneOf(root, reference) : root?.below?.counts[number];
         return (

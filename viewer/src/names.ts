@@ -9,6 +9,11 @@ import type { Value } from "./types";
  */
 export function label(name: string, parent: string): [string, string] {
   const parts = name.split(".");
+  if (name === "DefaultModel") return ["model", ""];
+  if (parts[0]!.startsWith("Apis_Between_Modules")) {
+    const rank = parts[0]!.replace("Apis_Between_Modules", "").replaceAll("_", " ").trim().toLowerCase();
+    return [`between modules ${parts.slice(1).join(".")}`.trim(), rank];
+  }
   if (parts[0] === "Module" || parts[0] === "Cell") return moduleLabel(parts, parent);
   if (/^(forward|backward)$/.test(parts[parts.length - 1] ?? "") && parts.length >= 4) {
     const operator = parts.slice(1, -2).join(".");

@@ -21,7 +21,7 @@ let redraw = (): void => {};
 
 export function Panes() {
   const info = state.info.value!;
-  const sides: Side[] = info.compare ? [0, 1] : [0];
+  const sides: Side[] = info.compare ? [1, 0] : [0]; // the reference at the left, as everywhere
   return (
     <div class={`panes ${sides.length === 2 ? "two" : "one"}`}>
       {sides.map((side) => <Pane key={side} side={side} alone={sides.length === 1} />)}
@@ -39,7 +39,7 @@ function Pane({ side, alone }: { side: Side; alone: boolean }) {
       <div class="pane-head">
         <h2>{name}</h2>
         <span class="mono soft path">{state.selected.value[side] ?? ""}</span>
-        {side === (alone ? 0 : 1) && <ZoomButtons />}
+        {side === 0 && <ZoomButtons />}
       </div>
       <div class="pane-body">
         <canvas
@@ -299,6 +299,7 @@ export function lookOf(): Look {
     compares: state.info.value?.compare ?? false,
     palette: state.colours.value,
     classes: state.classes.value,
+    culprits: new Set(state.culprits.value.map((one) => tree.idOf(one.side, one.node))),
     selected: [target === null ? -1 : tree.idOf(0, target), reference === null ? -1 : tree.idOf(1, reference)],
     hovered: hovered.id,
     rounding: state.info.value?.rounding ?? 64,

@@ -1,7 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 // Both sides as a picture: PNG of what is in sight, SVG of all that is opened.
-import { colourOf, textOn } from "./colours";
+import { colourOf, culpritColour, textOn } from "./colours";
 import { INDENT, OPEN, ROW, ROW_HEIGHT } from "./layout";
 import { marksOf } from "./marks";
 import { label, short } from "./names";
@@ -50,15 +50,16 @@ export function svg(): string {
   const hidesValues = ["overflow", "kind"].includes(state.colour.value.by);
   const dark = state.dark.value;
   const WIDE = state.view.value.width;
+  const culprits = new Set(state.culprits.value.map((one) => tree.idOf(one.side, one.node)));
   const parts: string[] = [];
   for (let i = 0; layout && i < layout.id.length; i += 1) {
     const node = tree.node(layout.id[i]!);
     const kind = layout.kind[i]!;
     if (!node || (kind !== ROW && kind !== OPEN)) continue;
     const inset = layout.depth[i]! * INDENT + 6;
-    const x = layout.side[i]! * WIDE + inset;
+    const x = (compares ? 1 - layout.side[i]! : 0) * WIDE + inset; // the reference at the left
     const y = layout.y[i]!;
-    const fill = colourOf(colours, node.class);
+    const fill = culprits.has(layout.id[i]!) ? culpritColour(dark) : colourOf(colours, node.class);
     const box = (height: number, colour: string): string =>
       `<rect x="${x}" y="${y}" width="${WIDE - 2 * inset}" height="${height}" rx="${node.kind === 1 ? 11 : 6}" fill="${colour}" stroke="#8888"${node.kind === 9 ? ' stroke-dasharray="5 3"' : ""}/>`;
     if (kind === OPEN) parts.push(box(layout.height[i]!, dark ? "#1a1f26" : "#ffffff"));

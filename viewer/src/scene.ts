@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Draws one side on a canvas. Everything is text and rectangles: names are never HTML.
 import { MINIMAP, type View } from "./camera";
-import { colourOf, mix, softOn, textOn, type Palette } from "./colours";
+import { colourOf, culpritColour, mix, softOn, textOn, type Palette } from "./colours";
 import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, type Layout } from "./layout";
 import { label, short } from "./names";
 import { ADDED, BY_HAND, marksOf, NOTE, REMOVED } from "./marks";
@@ -15,6 +15,7 @@ export interface Look {
   compares: boolean; // two graphs
   palette: Palette;
   classes: Set<number>; // of the filter; empty: no filter
+  culprits: Set<number>; // ids of the nodes in which the difference begins
   selected: [number, number];
   hovered: number;
   rounding: number;
@@ -162,7 +163,7 @@ export class Scene {
       this.more(context, node, layout.id[i]!, kind, inset, layout.y[i]!, width, look, ink, texts);
       return;
     }
-    const fill = colourOf(look.palette, node.class);
+    const fill = this.fill(node, layout.id[i]!, look);
     const dimmed = !matches(node, look.classes);
     context.globalAlpha = dimmed ? 0.28 : 1;
     const open = kind === OPEN;
@@ -196,6 +197,10 @@ export class Scene {
     }
     if (texts) this.words(context, node, open, layout.id[i]!, inset, y, width, fill, look, ink);
     context.globalAlpha = 1;
+  }
+
+  private fill(node: NodeRow, id: number, look: Look): string {
+    return look.culprits.has(id) ? culpritColour(look.dark) : colourOf(look.palette, node.class);
   }
 
   private header(context: CanvasRenderingContext2D, x: number, y: number, width: number, fill: string): void {
@@ -236,7 +241,7 @@ export class Scene {
       if (!node) continue;
       const inset = layout.depth[entry]! * INDENT + 6;
       const width = this.wide - 2 * inset;
-      const fill = colourOf(look.palette, node.class);
+      const fill = this.fill(node, layout.id[entry]!, look);
       this.header(context, inset, y, width, fill);
       context.strokeStyle = mix(look.dark ? "#ffffff" : "#000000", fill, 0.18);
       context.lineWidth = 1;

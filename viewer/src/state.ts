@@ -4,7 +4,7 @@
 import { computed, signal } from "@preact/signals";
 import type { View } from "./camera";
 import { inChinese } from "./chinese_sentences";
-import { palette } from "./colours";
+import { paled, palette } from "./colours";
 import type { Layout } from "./layout";
 import { keptOwnColours, ownColoursKey, type OwnColours } from "./own_colours";
 import { keptOwnData, notesOf, type OwnData } from "./own_data";
@@ -94,9 +94,16 @@ export const scale = computed<Scale>(() => {
   return known ?? { bounds: [], classes: 0, smallIsBad: false };
 });
 
+/** Where the difference begins, as the file says it; none in a colouring that is no measure of differences. */
+export const culprits = computed(() => {
+  const isMeasure = info.value?.compare && !["overflow", "kind"].includes(colour.value.by);
+  return isMeasure ? (findings.value ?? []).filter((one) => one.sentence) : [];
+});
+
 export const colours = computed(() => {
   if (!info.value) return { classes: [], unmatched: "#c7c7c7", none: "#eeeeee" };
-  const found = palette(info.value, colour.value.by, scale.value.classes, dark.value);
+  const whole = palette(info.value, colour.value.by, scale.value.classes, dark.value);
+  const found = culprits.value.length ? paled(whole, dark.value) : whole;
   const own = ownColours.value[ownColoursKey(colour.value.by, dark.value)];
   return own?.length === found.classes.length ? { ...found, classes: own } : found;
 });

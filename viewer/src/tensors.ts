@@ -83,9 +83,9 @@ export function columnsOf(rows: TensorRow[], compare: boolean, node: string, pee
       order: (row) => cellNumber(row[at]?.[statistic]),
     });
     const only = rows.some((row) => row.target) ? "target" : "reference";
-    columns.push(compare ? side("target") : { ...side(only), head: statistic, group: undefined });
+    columns.push(compare ? side("reference") : { ...side(only), head: statistic, group: undefined });
     if (!compare) continue;
-    columns.push(side("reference"), {
+    columns.push(side("target"), {
       key: `${statistic}.difference`,
       head: "Δ",
       group: statistic,

@@ -125,7 +125,9 @@ describe("names", () => {
     ["Functional.linear.6.forward", "x", ["linear", "Functional 6 forward"]],
     ["Module.emb.Embedding.parameters_grad", "Module.emb.Embedding.backward.0", ["Embedding", "parameters_grad"]],
     ["optimizer", "DefaultModel", ["optimizer", ""]],
-    ["Apis_Between_Modules.0", "DefaultModel", ["Apis_Between_Modules.0", ""]],
+    ["DefaultModel", "", ["model", ""]],
+    ["Apis_Between_Modules.0", "DefaultModel", ["between modules 0", ""]],
+    ["Apis_Between_Modules_Rank1.0", "DefaultModel", ["between modules 0", "rank1"]],
   ])("%s", (name, parent, expected) => {
     expect(label(name, parent)).toEqual(expected);
   });
@@ -187,9 +189,9 @@ describe("the table of tensors", () => {
   });
   const rows = [row("input.0", "2", "1", "inf"), row("input.1", "nan", "1", null), row("input.2", "3.5", "3", 7)];
 
-  it("has target, reference and difference in one row", () => {
+  it("has reference, target and difference in one row", () => {
     const columns = columnsOf(rows, true, "x", "y", words);
-    expect(columns.map((column) => column.text(rows[2]!))).toEqual(["input.2", "7", "float32 | float16", "", "3.5", "3", "0.5"]);
+    expect(columns.map((column) => column.text(rows[2]!))).toEqual(["input.2", "7", "float32 | float16", "", "3", "3.5", "0.5"]);
   });
 
   it("takes the difference of the file where there is one", () => {
@@ -206,7 +208,7 @@ describe("the table of tensors", () => {
     const evil = [{ ...row("a", "=1+1", "-2", 1), name: '=HYPERLINK("http://x","y"),\n' }];
     const text = csv(evil, columnsOf(evil, true, "x", "y", words), words);
     expect(text).toContain(`"'=HYPERLINK(""http://x"",""y""),\n"`);
-    expect(text).toContain("'=1+1,-2");
+    expect(text).toContain("-2,'=1+1");
   });
 
   it("is pasted with shapes as they are", () => {
