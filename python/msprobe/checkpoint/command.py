@@ -48,17 +48,17 @@ def main(arguments: list[str]) -> int:
     check_paths(
         parser, asked.checkpoints, output, force=asked.force
     )  # answered here, before anything heavier is imported
-    from msprobe.files.atomic_file import make_directory
-
-    make_directory(output.parent)
     from msprobe.checkpoint.comparison import CheckpointOptions
     from msprobe.checkpoint.sharing import process_of_environment
+    from msprobe.files.atomic_file import make_directory
     from msprobe.native import log_on_stderr
     from msprobe.terminal.progress import Progress
 
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
         process = process_of_environment()
         is_helper = process is not None and process.number > 0
+        if process is not None:  # they meet there
+            make_directory(output.parent)
         with Progress("ckpt", shown=not asked.quiet and not is_helper, in_bytes=True) as progress:
             options = CheckpointOptions(
                 mapping=asked.mapping,
@@ -91,8 +91,10 @@ def check_paths(
 def _write_hashes(asked: argparse.Namespace, output: Path, options: CheckpointOptions) -> int:
     from msprobe.checkpoint.comparison import hash_checkpoint
     from msprobe.checkpoint.hash_file import write_hash_file
+    from msprobe.files.atomic_file import make_directory
 
     hashes = hash_checkpoint(asked.checkpoints[0], options)
+    make_directory(output.parent)
     write_hash_file(output, hashes)
     if not asked.quiet:
         print(f"hashes of {len(hashes.parameters)} parameters: {output}")

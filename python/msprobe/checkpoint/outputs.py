@@ -9,7 +9,7 @@ from pathlib import Path
 from msprobe.checkpoint.junit import junit_xml
 from msprobe.checkpoint.report import report_html
 from msprobe.checkpoint.similarity_file import write_similarity
-from msprobe.files.atomic_file import write_text
+from msprobe.files.atomic_file import make_directory, write_text
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def write_outputs(
 ) -> list[Path]:
     """Returns what was written, the most useful first. Raises IoError."""
     files = []
+    make_directory(output.parent)
     if report:
         files.append(output.with_suffix(".html"))
         write_text(files[-1], report_html(result, failing))

@@ -119,7 +119,7 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
         parser.error(f"-m {asked.mode}: {_OTHER_MODES}")
     two = asked.reference is not None and asked.target is not None
     if asked.runs or two == (asked.input is not None) or (not two and (asked.reference or asked.target)):
-        parser.error("expected REFERENCE TARGET, or -gp REFERENCE -tp TARGET, or -i compare.json")
+        parser.error("expected REFERENCE TARGET")
     for option, value in (("--consistent_check", asked.consistent_check), ("--backend", asked.backend)):
         if value is not None:
             parser.error(

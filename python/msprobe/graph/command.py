@@ -245,7 +245,7 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
         asked.reference = reference[0] if reference else None
         asked.runs = []
     if asked.runs or (asked.target is not None) == (asked.input is not None):
-        parser.error("expected [REFERENCE] TARGET, or [-gp REFERENCE] -tp TARGET, or -i compare.json")
+        parser.error("expected [REFERENCE] TARGET: one run, or two")
     if asked.reference is not None and asked.target is None:
         parser.error("-gp: expected -tp TARGET beside it")
     for path in (asked.reference, asked.target, asked.input, asked.layer_mapping or None):

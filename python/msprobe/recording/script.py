@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.native import InvalidArgument, log
 from msprobe.recording.notebook import compile_notebook, is_notebook
+from msprobe.terminal.command_line import absent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +72,10 @@ class Program:
 
     def _script(self, path: str) -> Callable[[], _Loaded]:
         if os.path.isdir(path) or not os.path.exists(path):
-            raise InvalidArgument(f"{path} does not exist; expected a Python script or a notebook")
+            said = "is a folder" if os.path.isdir(path) else ""
+            said = f"{path} {said}" if said else absent(path)
+            expected = "" if said.endswith("?") else "; expected a Python script or a notebook"
+            raise InvalidArgument(said + expected)
 
         def load() -> _Loaded:
             absolute = os.path.abspath(path)  # as Python names its main file

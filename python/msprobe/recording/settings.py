@@ -166,6 +166,11 @@ def _steps(given: str | Sequence[int | str]) -> list[int | str]:
         return list(given)
     if given == "all":
         return []
-    if not re.fullmatch(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*", given):
+    if not re.fullmatch(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*", given, re.ASCII):
         raise InvalidArgument(f"steps: expected numbers and ranges such as 0-2,10, or all; found {given!r}")
+    for first, dash, last in (part.partition("-") for part in given.split(",")):
+        if dash and int(first) > int(last):
+            raise InvalidArgument(
+                f"steps: expected a range from the smaller to the larger, found {first}-{last}"
+            )
     return [int(part) if part.isascii() and part.isdigit() else part for part in given.split(",")]

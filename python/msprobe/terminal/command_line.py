@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import difflib
 import os
+import re
 import sys
 
 from msprobe.terminal.printable import printable
@@ -64,6 +65,19 @@ class _HelpOfTheirs(argparse.Action):
         parser.exit()
 
 
+# As argparse says it, with quotes or without.
+_INVALID = re.compile(
+    r"^argument (?P<name>\S+): invalid choice: (?P<found>.+) \(choose from (?P<known>.+)\)$"
+)
+
+
+def _expected(said: re.Match[str]) -> str:
+    known = [one.strip("'") for one in said["known"].split(", ")]
+    words = f"{', '.join(known[:-1])} or {known[-1]}" if len(known) > 1 else known[0]
+    name = said["name"].rpartition("/")[2]
+    return f"{name}: expected {words}, found {said['found']}"
+
+
 class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         """No option can be abbreviated, so that a new one takes nothing from an old one. Texts of more than
@@ -105,6 +119,7 @@ class Parser(argparse.ArgumentParser):
         if message.startswith("the following arguments are required"):
             unknown = [word for word in self._words if self._is_mistyped(word)]
             message = self._said_of(unknown[0]) if unknown else message
+        message = _INVALID.sub(_expected, message)
         self.exit(2, printable(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
 
     def _said_of(self, word: str) -> str:

@@ -185,7 +185,7 @@ class TestCompletion:
     def test_another_shell(self, call):
         code, _, error = call("completion", "fish")
         assert code == 2
-        assert "invalid choice: 'fish'" in error
+        assert "shell: expected bash or zsh, found 'fish'" in error
 
 
 class TestConfigCommands:

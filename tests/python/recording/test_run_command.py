@@ -398,7 +398,7 @@ class TestCommandLine:
             (("-m",), "expected a module after -m"),
             (("absent.py",), "absent.py does not exist; expected a Python script"),
             (("--steps", "2-1", "x.py"), "from the smaller to the larger"),
-            (("--level", "L9", "x.py"), "invalid choice: 'L9'"),
+            (("--level", "L9", "x.py"), "--level: expected L0, L1 or mix, found 'L9'"),
             (("--config", "x.txt", "x.py"), "that ends in .json, .yaml or .yml"),
             (("--frobnicate", "x.py"), 'unknown option "--frobnicate"'),
         ],

@@ -117,7 +117,7 @@ def test_no_english_is_left_in_chinese(page, results, tmp_path, mode):
     english = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}")
     with shown(page, file, tmp_path / "state") as address:
         open_page(page, address)
-        press(page, "中文")
+        press(page, "ZH")
         for key in ("f", "n", "?"):
             tap(page, key)
             assert [one for one in page.run(SAID) if english.search(one)] == [], key
@@ -127,13 +127,13 @@ def test_no_english_is_left_in_chinese(page, results, tmp_path, mode):
                 page.run(f"document.querySelectorAll('{tabs} [role=tab]')[{number}].click()")
                 settle(page)
                 assert [one for one in page.run(SAID) if english.search(one)] == [], (tabs, number)
-        press(page, "English")
+        press(page, "EN")
 
 
 def test_chinese_is_complete(page, tmp_path):
     with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
         open_page(page, address)
-        press(page, "中文")
+        press(page, "ZH")
         page.until("document.documentElement.lang === 'zh-CN'")
         for number in range(4):
             page.run(f"document.querySelectorAll('.side [role=tab]')[{number}].click()")
@@ -142,7 +142,7 @@ def test_chinese_is_complete(page, tmp_path):
             assert words == set()
         give_own(page, "{}")
         page.until("document.querySelector('.notice')?.innerText === '自有数据:没有任何一项是数值'")
-        press(page, "English")
+        press(page, "EN")
     page.faults.clear()  # the browser notes the refused request
 
 

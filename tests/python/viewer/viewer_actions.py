@@ -16,7 +16,12 @@ COLOURED = (
     "[...document.querySelectorAll('.class')].filter(one => !one.textContent.startsWith('unmatched'))"
     ".reduce((sum, one) => sum + Number(one.querySelector('b')?.textContent ?? 0), 0)"
 )
-SELECTED = "[...document.querySelectorAll('.pane-head .path')].map(e => e.textContent)"
+# Of the target, then of the reference, wherever they stand.
+SELECTED = (
+    "[...document.querySelectorAll('.pane')]"
+    ".sort((a, b) => a.querySelector('canvas').dataset.side - b.querySelector('canvas').dataset.side)"
+    ".map(e => e.querySelector('.pane-head .path').textContent)"
+)
 
 
 def selected(page):
