@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The stages of a hunt: where the runs part, what is suspected there, and the proof."""
+"""The stages of a hunt: where the runs diverge, what is suspected there, and the proof."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _Hunting:
         self._parting = first_parting(*both, ignores=_DRAWN)
         if self._parting is None:
             return self._ended("equal", "The target follows the reference: equal to the bit in every step")
-        self.asked.said(f"they part at {self._parting.said}")
+        self.asked.said(f"they diverge at {self._parting.said}")
         try:
             return self._searched(self._parting, both)
         except OutOfRuns:
