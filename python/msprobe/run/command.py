@@ -17,6 +17,7 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from msprobe.port_recording import PortRecording
     from msprobe.recorders import RunRecording
+    from msprobe.recording.recorder import Recorder
     from msprobe.recording.settings import RunSettings
 
 _WITH_VALUE = (
@@ -81,6 +82,7 @@ def main(arguments: list[str], *, command: str = "run") -> int:
         started_as=[*words_before_run(command), command, *_kept(ours)],
         beside=lambda: [
             *recorders(changes),
+            *_live(asked),
             *keepers(
                 settings.output, settings.steps or range(sys.maxsize), asked.keep, values=asked.keep_values
             ),
@@ -105,6 +107,14 @@ def main(arguments: list[str], *, command: str = "run") -> int:
             raise
         code = 0
     return code or _code_of_perturbation(recording, asked_for=bool(asked.perturb))
+
+
+def _live(asked: argparse.Namespace) -> list[Recorder]:
+    if not asked.replicas:
+        return []
+    from msprobe.recording.live_replicas import LiveReplicas
+
+    return [LiveReplicas()]
 
 
 def _settings(asked: argparse.Namespace, output: str | None) -> RunSettings:
@@ -358,6 +368,12 @@ def _parser(command: str) -> Parser:
         action="store_true",
         help="sum over ranks in a fixed order, so that data-parallel layouts compare bit for bit; slower "
         "(docs/layouts.md)",
+    )
+    add(
+        "--replicas",
+        action="store_true",
+        help="compare gradients and weights of all ranks of DistributedDataParallel after each step, and say "
+        "at once which are not the same (docs/layouts.md)",
     )
     add("--force", action="store_true", help="replace a run that is in OUT already")
     add("--quiet", action="store_true", help="print nothing of our own but errors")

@@ -80,6 +80,25 @@ def test_wrong_options_are_one_line(tmp_path: Path, words: tuple[str, ...]) -> N
 
 @processes
 @pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("pass", ""),
+        ("rank == 1 and step == 1 and plain[1].weight.grad.mul_(1.01)", "step 1: the gradient of 1.weight"),
+    ],
+)
+def test_replicas_are_checked_live(tmp_path: Path, fault: str, said: str) -> None:
+    words = ("--ranks", "2", "--replicas", "--without", "dump", "--without", "config", "-o", "out", "--quiet")
+    done = run(tmp_path, TRAINS.replace("FAULT", fault), *words, "train.py")
+    assert done.returncode == 0, done.stderr
+    notes = [json.loads((tmp_path / f"out/run.rank{rank}.json").read_text())["notes"] for rank in range(2)]
+    if said:
+        assert all(said in note for (note,) in notes)
+    else:
+        assert notes == [[], []]
+
+
+@processes
+@pytest.mark.parametrize(
     ("fault", "code", "said"),
     [
         ("pass", 0, "by no more than rounding"),
