@@ -7,8 +7,9 @@ rule says nothing; then all tables are asked again about the same recordings.
     python tests/faults/ablation.py OUT --page docs/ablation.md     and writes the page
     python tests/faults/ablation.py OUT --only 'own|sum' --factors 2
 
-OUT keeps recordings and answers; answers are asked again where msprobe is another one. A mutant costs some
-minutes of processor time for all of the questions (`--tables pairs`: half a minute).
+OUT keeps recordings, and answers of commands, which are asked again where msprobe is another one. All mutants
+cost some minutes of processor time with `--tables plants`, whose dumps are read once; with the others each
+costs half a minute and more.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,28 +87,87 @@ def _library(out: Path) -> list[Question]:
     ]
 
 
-def _plants(out: Path) -> list[Question]:
-    """The sample of the table of planted faults, of `msprobe compare`."""
+@dataclass(frozen=True)
+class Plant:
+    """A pair of the sample of the table of planted faults, of which the verdict alone is asked: its dumps are
+    read once for all mutants.
+    """
+
+    column: str
+    case: Any
+
+    @property
+    def name(self) -> str:
+        return f"plants/{self.column}/{self.case.name}"
+
+    def asked(self, cache: Path, values: dict[str, tuple[str, float]]) -> dict[str, str]:
+        """The outcome under each mutant, and under "" as it is."""
+        from judging import Answer
+        from msprobe import _core
+        from recordings import dump_of, golden_of, without_diagnosis
+
+        dumps = [dump_of(cache, one, "statistics") for one in (golden_of(self.case), self.case)]
+        with tempfile.TemporaryDirectory() as folder:
+            if self.column.endswith("/bare"):
+                bare = [Path(folder, side) for side in ("golden", "target")]
+                for dump, into in zip(dumps, bare):
+                    without_diagnosis(dump, into)
+                dumps = bare
+            reference, target = map(by_step, dumps)
+            pairs = [
+                (*place, _core.open_dump_pair(target[place], reference[place], threads=1))
+                for place in sorted(set(reference) & set(target))
+            ]
+        found = {}
+        for mutant, (number, value) in {"": ("own", _value("own")), **values}.items():
+            before = _value(number)
+            _core.set_verdict_number(number, value)
+            begin = time.process_time()
+            walks: list[Any] = []
+            last: dict[int, Any] = {}
+            for step, rank, pair in pairs:
+                last[rank] = pair.walk(step=step, rank=rank, before=last.get(rank), threads=1)
+                walks.append(last[rank])
+            verdict = _core.judge(walks)
+            _core.set_verdict_number(number, before)
+            keys = ("kind", "name", "module", "operator", "step", "rank")
+            culprits = tuple({key: getattr(one, key) for key in keys} for one in verdict.culprits)
+            answer = Answer(verdict.status, culprits, "", "", time.process_time() - begin)
+            cells = {self.column: {self.case.name: answer.as_json()}}
+            table_of_plants.judge(cache, cells)
+            found[mutant] = str(cells[self.column][self.case.name]["outcome"])
+        return found
+
+
+def _value(number: str) -> float:
+    from msprobe import _core
+
+    return float(next(value for name, value, _ in _core.verdict_numbers() if name == number))
+
+
+def by_step(folder: Path) -> dict[tuple[int, int], Path]:
+    """dump.json by step and rank."""
+    found = {}
+    for path in folder.rglob("dump.json"):
+        place = [
+            next((int(one.name[4:]) for one in path.parents if re.fullmatch(rf"{word}\d+", one.name)), 0)
+            for word in ("step", "rank")
+        ]
+        found[place[0], place[1]] = path
+    return found
+
+
+def plants(out: Path) -> list[Plant]:
     from recordings import cases, is_recorded
 
-    cache = out / "plants"
-    found = []
     columns = table_of_plants.wanted_columns(COLUMNS)
-    for case in cases(table_of_plants.SAMPLE, ["float32", "bfloat16"], ["quiet", "noise"]):
-        for column in columns:
-            is_of = (
-                column.startswith(f"{case.precision}/{case.mode}/") and case.name in table_of_plants.SAMPLE
-            )
-            if not is_of or not is_recorded(cache, case, "statistics"):
-                continue
-
-            def ask(folder: Path, case: Any = case, column: str = column) -> str:
-                cells = {column: {case.name: table_of_plants._ask(cache, case, column)}}
-                table_of_plants.judge(cache, cells)
-                return str(cells[column][case.name]["outcome"])
-
-            found.append(Question(f"plants/{column}/{case.name}", ask))
-    return found
+    return [
+        Plant(column, case)
+        for case in cases(table_of_plants.SAMPLE, ["float32", "bfloat16"], ["quiet", "noise"])
+        for column in columns
+        if column.startswith(f"{case.precision}/{case.mode}/")
+        and is_recorded(out / "plants", case, "statistics")
+    ]
 
 
 def _pairs(out: Path) -> list[Question]:
@@ -155,7 +217,8 @@ def _ask_pair(folder: Path, pair: Any, way: str, runs: Path) -> str:
     return "clear" if is_right else "accused"
 
 
-TABLES = {"pairs": _pairs, "plants": _plants, "library": _library}
+TABLES = {"pairs": _pairs, "library": _library}
+"""Those whose questions are asked of a command, once for each mutant."""
 
 
 def _loaded(path: str) -> Any:
@@ -292,23 +355,36 @@ def compared(before: dict[str, str], after: dict[str, str]) -> dict[str, list[st
 
 _TOP = """# What each number of the verdict decides
 
-Each number of the error model is multiplied and divided by 2 and 4, and put where its rule is off; then
-{questions} questions are asked again about the same recordings: small pairs that a verdict once got
-wrong, planted faults, faults in the source of `transformers`, healthy pairs. A number whose change is
-not noticed needs a unit test, or goes. Made at commit `{commit}` by one command, which can be stopped
-and goes on:
+Numbers of the error model are changed as the table says, where *off* puts one where its rule says
+nothing; then {questions} questions are asked again about the same recordings: {tables}.
+A number whose change no unit test notices needs one, or goes. Made at commit `{commit}` by one
+command, which can be stopped and goes on:
 
-    python tests/faults/ablation.py OUT --page docs/ablation.md
+    python tests/faults/ablation.py OUT --page docs/ablation.md{options}
 
 | number | value | mutant | worse | better | which |
 |---|---|---|---|---|---|
 """
 
 
+_WORDS = {
+    "pairs": "small pairs that a verdict once got wrong",
+    "plants": "planted faults and healthy runs, a sample of them",
+    "library": "faults in the source of `transformers`, and healthy pairs",
+}
+
+
 def page_of(
-    numbers: dict[str, float], results: dict[str, dict[str, list[str]]], questions: int, commit: str
+    numbers: dict[str, float],
+    results: dict[str, dict[str, list[str]]],
+    questions: int,
+    commit: str,
+    tables: Sequence[str] = tuple(_WORDS),
+    options: str = "",
 ) -> str:
-    text = _TOP.format(questions=questions, commit=commit)
+    """`options`: of the command, where not everything was asked."""
+    words = "; ".join(_WORDS[name] for name in tables)
+    text = _TOP.format(questions=questions, commit=commit, tables=words, options=options)
     unnoticed = []
     for name, value in numbers.items():
         own = {mutant: found for mutant, found in results.items() if mutant.split(" ")[0] == name}
@@ -338,7 +414,7 @@ def main() -> int:
     add("out", type=Path)
     add("--only", default="", metavar="REGEX", help="these mutants, as 'own x 2'")
     add("--factors", type=float, nargs="*", default=[2.0, 4.0])
-    add("--tables", nargs="*", choices=TABLES, default=list(TABLES))
+    add("--tables", nargs="*", choices=_WORDS, default=list(_WORDS))
     add("--workers", type=int, default=2)
     add("--page", type=Path, help="the page of the documentation")
     options = parser.parse_args()
@@ -350,28 +426,32 @@ def main() -> int:
     from msprobe import _core
 
     asking.prepare()
-    questions = [question for name in options.tables for question in TABLES[name](out)]
+    numbers = {name: value for name, value, _ in _core.verdict_numbers()}
+    chosen = {
+        mutant: change
+        for mutant, change in mutants(numbers, options.factors).items()
+        if re.search(options.only, mutant)
+    }
+    found: dict[str, dict[str, str]] = {"": {}, **{mutant: {} for mutant in chosen}}
+    for plant in plants(out) if "plants" in options.tables else ():
+        for mutant, outcome in plant.asked(out / "plants", chosen).items():
+            found[mutant][plant.name] = outcome
+    questions = [question for name in options.tables if name in TABLES for question in TABLES[name](out)]
     folder = out / "answers" / table_of_plants.identity()["sha256"]
-    before = answers(folder / "unchanged", questions, options.workers)
+    for mutant in found if questions else ():
+        number, value = chosen.get(mutant, ("own", numbers["own"]))
+        _core.set_verdict_number(number, value)
+        name = re.sub(r"\W+", "_", mutant.replace("/", "by")) or "unchanged"
+        found[mutant].update(answers(folder / name, questions, options.workers))
+        _core.set_verdict_number(number, numbers[number])
+    before = found.pop("")
     failed = [name for name, outcome in before.items() if outcome == "failed"]
     if failed:
-        print(f"{len(failed)} of {len(questions)} questions have no answer, as {failed[0]}", file=sys.stderr)
+        print(f"{len(failed)} of {len(before)} questions have no answer, as {failed[0]}", file=sys.stderr)
         return 1
-    numbers = {name: value for name, value, _ in _core.verdict_numbers()}
-    results = {}
-    for mutant, (name, value) in mutants(numbers, options.factors).items():
-        if not re.search(options.only, mutant):
-            continue
-        begin = time.monotonic()
-        _core.set_verdict_number(name, value)
-        after = answers(folder / re.sub(r"\W+", "_", mutant.replace("/", "by")), questions, options.workers)
-        _core.set_verdict_number(name, numbers[name])
-        results[mutant] = compared(before, after)
-        counts = [len(results[mutant][key]) for key in ("worse", "better")]
-        print(
-            f"{mutant:28} {counts[0]:3} worse {counts[1]:3} better  {time.monotonic() - begin:.0f} s",
-            flush=True,
-        )
+    results = {mutant: compared(before, after) for mutant, after in found.items()}
+    for mutant, changed in results.items():
+        print(f"{mutant:28} {len(changed['worse']):3} worse {len(changed['better']):3} better")
     if options.page:
         commit = subprocess.run(
             ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"],
@@ -379,7 +459,11 @@ def main() -> int:
             text=True,
             check=True,
         ).stdout.strip()
-        options.page.write_text(page_of(numbers, results, len(questions), commit), encoding="utf-8")
+        words = sys.argv[sys.argv.index("--page") + 2 :]
+        asked = "".join(f" {shlex.quote(word)}" for word in words)
+        options.page.write_text(
+            page_of(numbers, results, len(before), commit, options.tables, asked), encoding="utf-8"
+        )
     return 0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ablation import OFF, Question, answers, compared, mutants, page_of
+from ablation import OFF, Question, answers, by_step, compared, mutants, page_of
 from msprobe import _core
 
 needs_numbers = pytest.mark.skipif(
@@ -75,3 +75,13 @@ def test_numbers_that_nothing_notices_are_named() -> None:
     page = page_of({"own": 5.0, "sum": 0.5}, results, 7, "abc")
     assert "| own | 5 | x 2 | 1 | 0 | a: first -> same |" in page
     assert page.endswith("Not noticed by any question: `sum`.\n")
+
+
+def test_dumps_are_found_by_step_and_rank(tmp_path: Path) -> None:
+    for place in ("step0/rank", "step2/rank3"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "dump.json").touch()
+    folders = {
+        place: path.parent.relative_to(tmp_path).as_posix() for place, path in by_step(tmp_path).items()
+    }
+    assert folders == {(0, 0): "step0/rank", (2, 3): "step2/rank3"}
