@@ -24,8 +24,11 @@ if TYPE_CHECKING:
         diff,
         grad_compare,
         graph,
+        hunt,
         nan_analyze,
+        repeat,
         replicas,
+        resume,
         rl_compare,
         run,
         show,
@@ -74,10 +77,13 @@ __all__ = [
     "diff",
     "grad_compare",
     "graph",
+    "hunt",
     "monitor",
     "nan_analyze",
+    "repeat",
     "replicas",
     "restore_dropout",
+    "resume",
     "rl_compare",
     "run",
     "seed_all",
@@ -99,7 +105,10 @@ _HOME = {
 }
 
 # Functions of msprobe.api whose packages have the same names.
-_ALSO_PACKAGES = ("check", "compare", "config_check", "diagnose", "diff", "graph", "run", "show", "trend")
+_ALSO_PACKAGES = (
+    "check", "compare", "config_check", "diagnose", "diff", "graph", "hunt", "repeat", "resume", "run",
+    "show", "trend",
+)  # fmt: skip
 
 
 if not TYPE_CHECKING:  # else every name would be one

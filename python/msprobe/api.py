@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Union
 from msprobe.files.new_results import check_new_file, new_results
 from msprobe.files.noise_answer import with_repeated_runs
 from msprobe.overflow.analysis import NanResult, nan_analyze
+from msprobe.proof import hunt, repeat, resume
 from msprobe.result import Result, with_page
 
 if TYPE_CHECKING:
@@ -53,8 +54,11 @@ __all__ = [
     "diff",
     "grad_compare",
     "graph",
+    "hunt",
     "nan_analyze",
+    "repeat",
     "replicas",
+    "resume",
     "rl_compare",
     "run",
     "show",

@@ -110,13 +110,17 @@ def command_of(model: str, names: tuple[str, ...], noise: int = 0) -> Any:
     return Command((*start, str(SCRIPT), model, *names, *more), {"OMP_NUM_THREADS": "1"}, HERE / "kernels")
 
 
+def folder_of(out: Path, names: tuple[str, ...], noise: int) -> Path:
+    return out / "+".join((*names, *(["noise"] if noise else [])))
+
+
 def hunted(out: Path, model: str, names: tuple[str, ...], noise: int = 0) -> dict[str, Any]:
     """What the hunt answers."""
     from msprobe.experiment import launch
     from msprobe.hunt.hunting import hunt
     from msprobe.hunt.runs import Hunt
 
-    folder = out / "+".join((*names, *(["noise"] if noise else [])))
+    folder = folder_of(out, names, noise)
     file = folder / "hunt.json"
     if not file.exists():
         launch._waited = run_forked
@@ -128,22 +132,27 @@ def hunted(out: Path, model: str, names: tuple[str, ...], noise: int = 0) -> dic
         except Exception as error:
             content = {"status": "failed", "sentence": f"{type(error).__name__}: {error}"}
             file.write_text(json.dumps(content), encoding="utf-8")
-        for side in ("reference", "target", "diagnosis"):
-            if not os.environ.get("KEEP_RUNS"):
-                shutil.rmtree(folder / side, ignore_errors=True)
+        for side in ("reference", "target"):
+            shutil.rmtree(folder / side, ignore_errors=True)
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def names_place(answer: dict[str, Any], place: str) -> bool:
-    """The regular expression of the catalogue, in what was proved or in the culprit named of it."""
+def names_place(folder: Path, answer: dict[str, Any], place: str) -> bool:
+    """Whether the regular expression of the catalogue fits what was proved, or the culprit that is named."""
     causes = answer.get("causes", ())
     said = [one["said"] for one in causes] + [name for one in causes for name in one["changes"]]
-    return any(re.search(place, text) for text in (*said, answer.get("suspected", "")))
+    said += [answer.get("suspected", "")]
+    for file in sorted(folder.glob("diagnosis/*/diagnose.json"))[-1:]:
+        cause = json.loads(file.read_text(encoding="utf-8")).get("cause") or {}
+        said += [str(cause.get(key) or "") for key in ("name", "module", "record")]
+    return any(re.search(place, text) for text in said)
 
 
 def row_of(out: Path, names: tuple[str, ...], model: str, places: list[str], noise: int) -> dict[str, Any]:
     answer = hunted(out, model, names, noise)
-    right = answer["status"] == "proved" and all(names_place(answer, place) for place in places)
+    right = answer["status"] == "proved" and all(
+        names_place(folder_of(out, names, noise), answer, place) for place in places
+    )
     outcome = "proved" if right else "elsewhere" if answer["status"] == "proved" else answer["status"]
     return {
         "fault": " and ".join(names),
@@ -188,6 +197,7 @@ def main() -> int:
     parser.add_argument("--pairs", action="store_true", help="20 pairs of two independent faults")
     parser.add_argument("--healthy", action="store_true", help="pairs without a fault")
     parser.add_argument("--noise", action="store_true", help="with the rounding of another device")
+    parser.add_argument("--known", action="store_true", help="only those that were hunted before")
     parser.add_argument("--page", type=Path)
     asked = parser.parse_args()
     noise = 1000 if asked.noise else 0
@@ -198,6 +208,8 @@ def main() -> int:
     else:
         cases = [((one.name,), one.model, [one.place]) for one in FAULTS]
     cases = [case for case in cases if re.search(asked.only, " ".join(case[0]))][:: asked.every]
+    if asked.known:
+        cases = [case for case in cases if (folder_of(asked.out, case[0], noise) / "hunt.json").exists()]
     rows = []
     for names, model, places in cases:
         rows.append(row_of(asked.out.resolve(), names, model, places, noise))

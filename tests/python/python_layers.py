@@ -15,9 +15,10 @@ NATIVE = {"_core", "_torch"}
 ABOVE_FEATURES = (
     {"__init__", "__main__"},
     {"api", "cli", "pytorch", "core", "mindspore"},
+    {"proof"},
     {"compat"},
     {"commands"},
-    {"repeat", "resume", "hunt"},
+    {"repeat", "resume", "hunt", "bisect"},
     {"autostart", "capturing", "experiment"},
     {"port_recording", "recorders"},
     {"debugger"},

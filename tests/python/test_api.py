@@ -29,7 +29,10 @@ FUNCTIONS = (
     "diff",
     "grad_compare",
     "graph",
+    "hunt",
     "nan_analyze",
+    "repeat",
+    "resume",
     "rl_compare",
     "run",
     "show",
@@ -62,6 +65,7 @@ def test_a_package_of_the_same_name_is_called_and_has_its_modules(name):
     function = getattr(msprobe, name)
     parameters = list(inspect.signature(function).parameters)
     others = {"check": "dump", "nan_analyze": "dump", "graph": "runs", "run": "program", "show": "file"}
+    others.update(repeat="command", resume="command")
     wanted = others.get(name, "reference")
     assert parameters[0] == wanted
     if wanted == "reference":

@@ -30,6 +30,11 @@ GROUPS = {
             "main",
             "run both trainings, suspect a cause, and prove it by running without it",
         ),
+        "bisect": (
+            "msprobe.bisect.command",
+            "main",
+            "which of some changes has a check of yours pass? Modules, settings, steps",
+        ),
         "explain": (
             "msprobe.compare.explain_command",
             "main",

@@ -84,6 +84,8 @@ class DigestRecorder(AlongTheTraining):
         """What it will compute with, beside gradients and weights."""
         names = {id(tensor): name for name, tensor in self.named("parameters")}
         for number, group in enumerate(optimizer.param_groups):
+            for place, parameter in enumerate(group["params"]):  # one may be no model's
+                names.setdefault(id(parameter), f"groups.{number}.params.{place}")
             for key, value in group.items():
                 if key not in ("params", "foreach", "fused", "capturable", "initial_lr"):
                     is_tensor = hasattr(value, "numel")
@@ -91,7 +93,7 @@ class DigestRecorder(AlongTheTraining):
         for parameter, state in optimizer.state.items():
             for key, value in state.items():
                 if hasattr(value, "numel"):
-                    name = f"{names.get(id(parameter), '')}.{key}"
+                    name = f"{names[id(parameter)]}.{key}"
                     self._optimizer[name] = f"{value.dtype} {checksum(value)}"
 
     def _checksums(self, what: str) -> dict[str, str]:

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.experiment import changes, sources
+from msprobe.experiment.along_the_training import modules_of
+from msprobe.experiment.at_modules import AtModules
 from msprobe.experiment.own_folder import copy_before_writing, own_copy
 from msprobe.experiment.plan import VARIABLE, read_plan
 from msprobe.files.append_file import append_lines
+from msprobe.files.atomic_file import write_text
 from msprobe.hooks.arming import when_torch_is_imported
 from msprobe.native import Error, IoError
 from msprobe.recording.recorder import QuietRecorder
@@ -28,6 +31,10 @@ if TYPE_CHECKING:
 
 SAVED = "saved.txt"
 """In the folder of a run: the files that torch.save wrote, in their order."""
+
+
+MODULES = "modules.txt"
+"""In the folder of a run: the names of the modules of its models that are called in a step, a line each."""
 
 
 def begin() -> None:
@@ -70,6 +77,8 @@ def _recorders(plan: Plan) -> list[Recorder]:
     from msprobe.recording.run_file import rank_of_process
 
     result: list[Recorder] = [] if plan.stop is None else [_Stop(plan.stop)]
+    if plan.lists_modules and rank_of_process() == 0:
+        result.append(_Names(Path(plan.folder)))
     result += changes.recorders(plan.changes)
     if plan.keeps is not None:
         result += keepers(Path(plan.folder), range(*plan.keeps), plan.keeps_modules)
@@ -85,6 +94,33 @@ def keepers(
 
     result: list[Recorder] = [Keeper(folder, steps)] if values else []
     return [*result, *([ModuleKeeper(folder, steps, modules)] if modules else [])]
+
+
+class _Names(AtModules):
+    """Writes the names of the modules that the first step calls."""
+
+    name = "names of modules"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(())
+        self._path = folder / MODULES
+        self._seen: dict[str, None] = {}
+
+    def models_found(self, models: list[Any]) -> None:
+        self._wanted = tuple(filter(None, modules_of(models)))
+        super().models_found(models)
+
+    def is_on(self) -> bool:
+        return self.step == 0
+
+    def answer(self, path: str, number: int, call: Any, args: Any, kwargs: Any) -> Any:
+        self._seen[path] = None
+        return call(*args, **kwargs)
+
+    def end_step(self, step: int) -> None:
+        if self.is_on():
+            write_text(self._path, "".join(f"{name}\n" for name in self._seen))
+        self._is_open = False
 
 
 class _Stop(QuietRecorder):

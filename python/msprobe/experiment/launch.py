@@ -19,9 +19,10 @@ from msprobe.experiment.command_line import Command
 from msprobe.experiment.own_folder import mirrored
 from msprobe.experiment.plan import FILE, VARIABLE, Plan, write_plan
 from msprobe.files.atomic_file import make_directory, write_text
-from msprobe.files.regular_file import open_to_read, open_to_write, read_bytes, read_text
+from msprobe.files.json_file import read_object
+from msprobe.files.regular_file import open_to_read, open_to_write, read_bytes
 from msprobe.files.run_folder import RUN_FILE
-from msprobe.native import InvalidArgument
+from msprobe.native import Error, InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,19 +66,21 @@ def run_command(
     if code:
         how = f"exit code {code}" if code > 0 else f"signal {-code}"
         raise InvalidArgument(f"{said}failed with {how}: {_last_line(folder / OUTPUT)} ({folder / OUTPUT})")
-    steps = _steps(folder)
-    if steps is None:
+    written = list(_run_files(folder))
+    steps = max((int(content.get("steps", 0)) for content in written), default=0)
+    if plan.stop is not None:  # the one that begins there is counted by the recorder, and does not take place
+        steps = min(steps, plan.stop)
+    if steps == 0:
         raise InvalidArgument(f"{said}trained no step that msprobe sees: {_last_line(folder / OUTPUT)}")
-    _check_digests(folder, steps, said)
+    _check_digests(folder, steps, said, [note for content in written for note in content.get("notes", ())])
     return Run(folder, steps, time.monotonic() - begin)
 
 
-def _check_digests(folder: Path, steps: int, said: str) -> None:
+def _check_digests(folder: Path, steps: int, said: str, notes: list[str]) -> None:
     """Of all steps, but one that has begun and not ended: what is not there would seem to be equal."""
     counts = [len(read_bytes(path).splitlines()) for path in folder.glob("digest.rank*.jsonl")]
     if min(counts, default=0) >= max(steps - 1, 1):
         return
-    notes = [note for content in _run_files(folder) for note in content.get("notes", ())]
     why = notes[0] if notes else "no checksums were written"
     raise InvalidArgument(f"{said}not every step is recorded: {why}")
 
@@ -88,8 +91,8 @@ def run_once(command: Command, plan: Plan, *, without: Path, limit: float | None
     """
     folder = Path(plan.folder)
     asked = json.dumps({"command": command.said, "plan": asdict(plan)}, sort_keys=True)
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        done = json.loads(read_text(folder / _DONE))
+    with contextlib.suppress(Error, ValueError, KeyError, TypeError):
+        done = read_object(str(folder / _DONE), "a run that is complete")
         if done["asked"] == asked:
             return Run(folder, int(done["steps"]), float(done["seconds"])), False
     shutil.rmtree(folder, ignore_errors=True)
@@ -154,17 +157,12 @@ def _with_changes(command: Command, plan: Plan) -> Command:
     return command.with_environment(variables) if variables else command
 
 
-def _steps(folder: Path) -> int | None:
-    """Of the run; None: no process trained a model."""
-    return max((int(content.get("steps", 0)) for content in _run_files(folder)), default=0) or None
-
-
 def _run_files(folder: Path) -> Iterator[dict[str, Any]]:
     """What they hold, by name; of a process that was killed there may be none."""
     for path in sorted(folder.iterdir()):
         if RUN_FILE.fullmatch(path.name):
-            with contextlib.suppress(OSError, ValueError):
-                yield json.loads(read_text(path))
+            with contextlib.suppress(Error):
+                yield dict(read_object(str(path), "the file of a run"))
 
 
 def _last_line(path: Path) -> str:

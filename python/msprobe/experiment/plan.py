@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from msprobe.files.atomic_file import write_text
-from msprobe.files.regular_file import read_text
-from msprobe.native import FormatError, InvalidArgument, IoError
+from msprobe.files.json_file import read_object
+from msprobe.native import FormatError, InvalidArgument
 
 VARIABLE = "MSPROBE_EXPERIMENT"
 FILE = "plan.json"
@@ -62,6 +62,8 @@ class Plan:
     """The steps whose values are kept, to be put into another run: the first, and the one behind the last."""
     keeps_modules: tuple[str, ...] = ()
     """In these steps: what calls of these modules return, and their gradients."""
+    lists_modules: bool = False
+    """Write the names of the modules that the first step calls."""
 
 
 def write_plan(plan: Plan, path: Path) -> None:
@@ -71,13 +73,8 @@ def write_plan(plan: Plan, path: Path) -> None:
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:
     """Raises FormatError, IoError."""
-    try:
-        content = json.loads(read_text(path))
-    except OSError as error:
-        raise IoError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: is no JSON: {error}") from error
-    if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
+    content = dict(read_object(os.fspath(path), "the plan of an experiment"))
+    if content.pop("format", None) != _FORMAT:
         raise FormatError(f'{path}: "format": expected {_FORMAT}')
     try:
         changes = tuple(Change(**one) for one in content.pop("changes"))

@@ -5,11 +5,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
-from msprobe.files.regular_file import read_text
 from msprobe.terminal.command_line import Parser, add_force, add_limits, add_screen, whole_number
 
 _EPILOG = """exit code: 0 the target follows the reference, 1 the cause is found and proved, 3 it is not
@@ -25,40 +23,26 @@ def main(arguments: list[str]) -> int:
     from msprobe.experiment.command_line import parse_command
     from msprobe.experiment.results import new_experiment
     from msprobe.hunt.answer import FILE, console_text
-    from msprobe.hunt.hunting import hunt
-    from msprobe.hunt.runs import Hunt
+    from msprobe.hunt.hunting import hunt, is_of_other_commands
+    from msprobe.hunt.runs import SIDES, Hunt
     from msprobe.terminal.colour import Paint
 
     output = Path(asked.output).absolute()
     reference, target = parse_command(asked.reference), parse_command(asked.target)
-    if _is_another(output / FILE, reference.said, target.said) or asked.force:
-        new_experiment(output, FILE, ("reference", "target"), force=asked.force)
 
     def said(text: str) -> None:
         if not asked.quiet:
             print(f"msprobe: {text}", file=sys.stderr, flush=True)
 
-    answer = hunt(
-        Hunt(
-            reference, target, output, stop=asked.stop, limit=asked.limit, most_runs=asked.max_runs, said=said
-        )
-    )
+    wanted = Hunt(reference, target, output, asked.stop, asked.limit, asked.max_runs, said)
+    if asked.force or is_of_other_commands(wanted):
+        new_experiment(output, FILE, SIDES, force=asked.force)
+    answer = hunt(wanted)
     if asked.json:
         sys.stdout.write(answer.json())
     elif not asked.quiet:
         sys.stdout.write(console_text(answer, output, Paint(sys.stdout)))
     return answer.exit_code
-
-
-def _is_another(path: Path, reference: str, target: str) -> bool:
-    """Whether the answer that is there is of other commands."""
-    try:
-        content = json.loads(read_text(path))
-        return (content["reference"], content["target"]) != (reference, target)
-    except FileNotFoundError:
-        return False
-    except (OSError, ValueError, KeyError, TypeError):
-        return True
 
 
 def _parser() -> argparse.ArgumentParser:

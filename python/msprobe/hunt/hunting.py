@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from msprobe.experiment.digests import first_parting, random_states_of
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.json_file import read_object
 from msprobe.hunt.answer import FILE, FOLDER, PAGE, Answer, Cause, page_html
 from msprobe.hunt.candidates import Setting, settings_of, values_of
 from msprobe.hunt.runs import Hunt, OutOfRuns, Runs
 from msprobe.hunt.values import WORDS, proved_by_values
-from msprobe.native import InvalidArgument, NothingToCompare
+from msprobe.native import Error, InvalidArgument, NothingToCompare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,18 @@ _KINDS_FED = ("initial weights", "inputs", "gradients", "optimizer", "weights", 
 def hunt(asked: Hunt) -> Answer:
     """Runs what is missing, writes hunt.json and the page. Raises InvalidArgument where a command fails."""
     return _Hunting(asked).answer()
+
+
+def is_of_other_commands(asked: Hunt) -> bool:
+    """Whether the answer that is there is one of other commands."""
+    file = asked.output / FILE
+    if not file.exists():
+        return False
+    try:
+        content = read_object(str(file), "the answer of a hunt")
+    except Error:
+        return True
+    return (content.get("reference"), content.get("target")) != (asked.reference.said, asked.target.said)
 
 
 class _Hunting:

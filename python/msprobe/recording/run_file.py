@@ -53,6 +53,9 @@ def earlier_run(settings: RunSettings) -> Path | None:
     return next((path for path in paths if not _goes_on(settings, path)), None)
 
 
+_LEFT = ("run.rank*.json", "losses.rank*.csv", "digest.rank*.jsonl", "*.rank*.step*.safetensors")
+
+
 def remove_run(folder: Path) -> None:
     """Only what a run leaves: other files of the user stay. Raises InvalidArgument."""
     folders = (DUMP, GRADIENTS, MONITOR, PERTURB, FREE_BENCHMARK)
@@ -60,7 +63,7 @@ def remove_run(folder: Path) -> None:
         for path in sorted(folder.iterdir()):
             if path.name in folders and path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
-            elif path.name == CONFIG_PACK or path.match("run.rank*.json") or path.match("losses.rank*.csv"):
+            elif path.name == CONFIG_PACK or any(map(path.match, _LEFT)):
                 path.unlink()
     except OSError as error:
         raise InvalidArgument(f"{folder}: the earlier run cannot be removed: {error.strerror}") from error

@@ -82,6 +82,7 @@ OF_OTHER_THINGS = {
     "repeat": "a script",
     "hunt": "two commands",
     "resume": "a command",
+    "bisect": "a command and a check",
     "export": "event logs, which a run leaves when it is killed; its folder is searched for them",
     "init": "nothing",
     "config": "a configuration",
