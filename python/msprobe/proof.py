@@ -82,7 +82,7 @@ def hunt(
     max_runs: int = 20,
     force: bool = False,
 ) -> Hunted:
-    """Why do two trainings part? Runs both, and proves the cause by running without it (docs/hunt.md).
+    """Why do two trainings diverge? Runs both, and proves the cause by running without it (docs/hunt.md).
 
     reference, target: commands; the rest as repeat() has it. Without `force`, a hunt of the same commands
     that was interrupted goes on.
