@@ -3,6 +3,8 @@
 """msprobe diagnose of many ranks: time, memory, what it writes, and whether it is right (docs/ranks.md).
 
 python benchmarks/ranks.py [RANKS ...]      (default: 64 256 1024)
+python benchmarks/ranks.py --writing        what 1,024 ranks of a model of 32 layers write, computed from one
+                                            of them; and the config pack, written by 1,024 processes
 
 Two runs of a small transformer are recorded in one process: sound, and with one gelu that gives 1.01 times
 too much at step 1. Of them come runs of many ranks, as links: one rank has the fault, at step 1 all have the
@@ -14,11 +16,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
+
+from msprobe.config_check.packs.pack_writer import PackWriter, Run
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests/python"))
@@ -54,7 +60,8 @@ class Kernel(TorchDispatchMode):
             if self.calls == 3: result = result * 1.01
         return result
 
-model = nn.Sequential(nn.Embedding(64, 64), *(Block() for _ in range(4)), nn.Linear(64, 64))
+layers = int(sys.argv[2]) if len(sys.argv) > 2 else 4
+model = nn.Sequential(nn.Embedding(64, 64), *(Block() for _ in range(layers)), nn.Linear(64, 64))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 for step in range(3):
     tokens = torch.randint(0, 64, (4, 16))
@@ -72,9 +79,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("ranks", type=int, nargs="*", default=[64, 256, 1024])
     parser.add_argument("--folder", type=Path, help="where the runs are made, and stay")
+    parser.add_argument("--writing", action="store_true", help="what recording writes, in place of diagnose")
     asked = parser.parse_args()
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="ranks-"))
     try:
+        if asked.writing:
+            writing(folder, max(asked.ranks))
+            return
         record(folder)
         print("| ranks | input | CPU s | peak MiB | written | answer |")
         print("|---|---|---|---|---|---|", flush=True)
@@ -92,6 +103,48 @@ def record(folder: Path) -> None:
         if not (folder / name).exists():
             command = [sys.executable, "-m", "msprobe", "run", "--quiet", "-o", name, "train.py", name]
             subprocess.run(command, cwd=folder, check=True)
+
+
+def writing(folder: Path, ranks: int) -> None:
+    """What `msprobe run` says a step costs, times the number of ranks; and their config pack."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "train.py").write_text(SCRIPT)
+    command = [sys.executable, "-m", "msprobe", "run", "--force", "-o", "deep", "train.py", "sound", "32"]
+    subprocess.run(command, cwd=folder, check=True)
+    files = [path for path in (folder / "deep").rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    computed = f"{len(files) * ranks:,} files, {size * ranks / 1e9:.1f} GB"
+    print(f"{ranks} ranks, 3 steps, 32 layers, computed from one: {computed}")
+    with zipfile.ZipFile(folder / "deep/config_check.zip") as pack:
+        entries = {name: pack.read(name).decode() for name in pack.namelist()}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    for rank in range(ranks):
+        child = os.fork()
+        if child == 0:
+            write_part(folder / "pack.zip", rank, ranks, entries)
+            os._exit(0)
+        os.waitpid(child, 0)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+    written = sum(map(int, (folder / "written").read_text().split()))
+    print(f"config pack of {ranks} ranks: {seconds:.1f} CPU s, {written / 1e6:.0f} MB written")
+
+
+def write_part(path: Path, rank: int, ranks: int, entries: dict[str, str]) -> None:
+    """What a process does: an append for each of three steps."""
+    writer = PackWriter(path, Run("benchmark"), "pytorch", processes=ranks)
+    own = {name: text for name, text in entries.items() if "rank0" in name or rank == 0}
+    for step in range(3):
+        part = {
+            name: text
+            for name, text in own.items()
+            if f"step{step}/" in name or (step == 0 and "step" not in name)
+        }
+        writer.append({name.replace("rank0", f"rank{rank}"): text for name, text in part.items()})
+    writer.finish()
+    (line,) = [one for one in Path("/proc/self/io").read_text().splitlines() if one.startswith("wchar")]
+    with (path.parent / "written").open("a") as log:
+        log.write(f"{line.split()[1]}\n")
 
 
 def measured(folder: Path, ranks: int) -> str:

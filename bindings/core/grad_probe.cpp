@@ -3,8 +3,13 @@
 #include "msprobe/grad_probe.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "../grad_probe_options.h"
 #include "core.h"
 #include "decoded.h"
 #include "progress.h"
@@ -67,12 +72,46 @@ py::list problems(const Comparison& comparison) {
   return result;
 }
 
+// Parameters of which only one side has signs in the common steps: those of the first, those of the second.
+std::pair<std::vector<std::string>, std::vector<std::string>> names_alone(const Comparison& comparison) {
+  std::pair<std::vector<std::string>, std::vector<std::string>> alone;
+  for (std::size_t name = 0; name < comparison.names.size(); ++name) {
+    bool in_first = false;
+    bool in_second = false;
+    for (std::size_t step = 0; step < comparison.steps.size(); ++step) {
+      in_first |= comparison.at(name, step).in_first;
+      in_second |= comparison.at(name, step).in_second;
+    }
+    if (in_first != in_second) (in_first ? alone.first : alone.second).push_back(comparison.names[name]);
+  }
+  return alone;
+}
+
+// What comparisons of other ranks found.
+struct GradAgreements {
+  std::shared_ptr<grad_probe::Agreements> agreements = grad_probe::make_agreements();
+};
+
 Comparison compare_ranks(const std::filesystem::path& rank_dir1, const std::filesystem::path& rank_dir2,
-                         unsigned threads, std::int64_t offset, const std::optional<py::function>& progress) {
+                         unsigned threads, std::int64_t offset, const GradAgreements* known,
+                         const std::optional<py::function>& progress) {
   return run_with_progress(progress, [&](const Report& report) {
     return grad_probe::compare(rank_dir1, rank_dir2,
-                               {.threads = threads, .offset = offset, .progress = report});
+                               {.threads = threads,
+                                .offset = offset,
+                                .agreements = known == nullptr ? nullptr : known->agreements,
+                                .progress = report});
   });
+}
+
+std::size_t convert_gradients(const std::filesystem::path& rank_dir, std::filesystem::path dump_path,
+                              int rank, const std::string& layout) {
+  grad_probe::Options options;
+  options.dump_path = std::move(dump_path);
+  options.rank = rank;
+  options.layout = grad_layout(layout);
+  const py::gil_scoped_release no_gil;
+  return grad_probe::convert(rank_dir, options);
 }
 
 }  // namespace
@@ -95,11 +134,14 @@ void register_grad_probe(py::module_& m) {
 
   py::class_<Comparison>(m, "Comparison", py::is_final())
       .def_readonly("steps", &Comparison::steps)
+      .def_readonly("steps_of_first", &Comparison::steps_of_first)
+      .def_readonly("steps_of_second", &Comparison::steps_of_second)
       .def_readonly("names", &Comparison::names)
       .def_property_readonly("values", &similarity_values)
       .def_property_readonly("counts", &counts)
       .def_property_readonly("summary", &summary)
       .def_property_readonly("problems", &problems)
+      .def_property_readonly("names_alone", &names_alone)
       .def(
           "judge",
           [](const Comparison& comparison, double first_step_least, double largest_drop) {
@@ -109,6 +151,12 @@ void register_grad_probe(py::module_& m) {
           py::arg("largest_drop") = grad_probe::Rule{}.largest_drop)
       .def("write_similarities", &grad_probe::write_similarities, py::arg("path"), released);
 
+  py::class_<GradAgreements>(m, "GradAgreements", py::is_final()).def(py::init<>());
+
   m.def("compare", &compare_ranks, py::arg("rank_dir1"), py::arg("rank_dir2"), py::kw_only(),
-        py::arg("threads") = 0, py::arg("offset") = 0, py::arg("progress") = py::none());
+        py::arg("threads") = 0, py::arg("offset") = 0, py::arg("known") = py::none(),
+        py::arg("progress") = py::none());
+  m.def("has_gradients", &grad_probe::has_gradients, py::arg("rank_dir"), released);
+  m.def("convert_gradients", &convert_gradients, py::arg("rank_dir"), py::arg("dump_path"), py::arg("rank"),
+        py::arg("layout"));
 }

@@ -47,12 +47,12 @@ class GradWriter {
 void register_port_grad_probe(py::module_& m) {
   py::class_<GradWriter>(m, "GradWriter", py::is_final())
       .def(py::init([](std::filesystem::path dump_path, int rank, const std::string& level,
-                       const GradBounds& bounds) {
+                       const GradBounds& bounds, const std::string& layout) {
              return std::make_unique<GradWriter>(
-                 grad_probe_options(std::move(dump_path), rank, level, bounds));
+                 grad_probe_options(std::move(dump_path), rank, level, bounds, layout));
            }),
            py::arg("dump_path"), py::kw_only(), py::arg("rank") = 0, py::arg("level") = "L1",
-           py::arg("bounds") = GradBounds())
+           py::arg("bounds") = GradBounds(), py::arg("layout") = "npy")
       .def("record", &GradWriter::record, py::arg("step"), py::arg("views"))
       .def("flush", &GradWriter::flush);
 }

@@ -350,5 +350,6 @@ void register_verdict(py::module_& m) {
       py::arg("nodes"));
   m.def("judge", &judge, py::arg("walks"), py::kw_only(),
         py::arg("noise") = std::vector<std::vector<const StepWalk*>>(),
-        py::arg("amplification") = std::map<std::string, double>());
+        py::arg("amplification") = std::map<std::string, double>(),
+        py::call_guard<py::gil_scoped_release>());  // who waits for it is told so, by another thread
 }

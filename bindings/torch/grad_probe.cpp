@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -121,9 +122,11 @@ class PythonGradProbe {
 std::unique_ptr<PythonGradProbe> make_probe(NamedParameters parameters, std::filesystem::path dump_path,
                                             int rank, const std::string& level, const GradBounds& bounds,
                                             std::vector<std::int64_t> steps, unsigned threads,
-                                            py::object elsewhere) {
+                                            py::object elsewhere, const std::string& layout,
+                                            const std::map<std::string, int>& keepers) {
   GradProbeSettings settings;
-  settings.options = grad_probe_options(std::move(dump_path), rank, level, bounds);
+  settings.options = grad_probe_options(std::move(dump_path), rank, level, bounds, layout);
+  settings.options.keepers.insert(keepers.begin(), keepers.end());
   settings.steps = std::move(steps);
   settings.threads = threads;
   return std::make_unique<PythonGradProbe>(std::move(parameters), std::move(settings), std::move(elsewhere));
@@ -136,7 +139,8 @@ void register_grad_probe(py::module_& m) {
       .def(py::init(&make_probe), py::arg("named_parameters"), py::arg("dump_path"), py::kw_only(),
            py::arg("rank") = 0, py::arg("level") = "L1", py::arg("bounds") = GradBounds(),
            py::arg("steps") = std::vector<std::int64_t>(), py::arg("threads") = 0U,
-           py::arg("elsewhere") = py::none())
+           py::arg("elsewhere") = py::none(), py::arg("layout") = "npy",
+           py::arg("keepers") = std::map<std::string, int>())
       .def("on_optimizer_step", &PythonGradProbe::on_optimizer_step, py::arg("optimizer"),
            py::arg("args") = py::none(), py::arg("kwargs") = py::none())
       .def("flush", &PythonGradProbe::flush)

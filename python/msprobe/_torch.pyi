@@ -1,7 +1,7 @@
 """Native adapter to the torch of this environment; import it after torch."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, final
 
 import torch
@@ -87,6 +87,8 @@ class GradProbe:
         steps: Sequence[int] = ...,
         threads: int = 0,
         elsewhere: Callable[[torch.Tensor], torch.Tensor | None] | None = None,
+        layout: Literal["npy", "packed"] = "npy",
+        keepers: Mapping[str, int] = ...,
     ) -> None: ...
     def on_optimizer_step(self, optimizer: object, args: Any = ..., kwargs: Any = ...) -> None: ...
     def flush(self) -> int: ...

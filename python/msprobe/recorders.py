@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.regular_file import open_to_read
 from msprobe.files.run_folder import CONFIG_PACK, DUMP, FREE_BENCHMARK, GRADIENTS, MONITOR, PERTURB
-from msprobe.native import Error, log
+from msprobe.native import Error, core, log
 from msprobe.recording.losses import LossRecorder
 from msprobe.recording.recorded_training import RecordedTraining
 from msprobe.recording.recorder import QuietRecorder
@@ -158,7 +159,7 @@ class RunRecording:
         if part == "losses":
             return _has_rows(place)
         if part == "gradients":
-            return any(map(_has_rows, place.glob("rank*/grad_summary_*.csv")))
+            return any(map(_has_gradients, place.glob("rank*")))
         return part not in ("dump", "monitor", "perturb", "free_benchmark") or place.exists()
 
     # ---- recorders
@@ -181,6 +182,7 @@ class RunRecording:
 
     def _add_recorders(self, result: list[Recorder], file: RunFile) -> None:
         result += self._beside()
+        tells_cost = self._shows_progress and file.rank == 0
         if "losses" in self._settings.parts:
             name = f"losses.rank{file.rank}.csv"
             self._recorded["losses"] = name
@@ -196,8 +198,10 @@ class RunRecording:
                 self._note("the script has a PrecisionDebugger of its own: its dump is left to that")
             else:
                 self._recorded["dump"] = DUMP
-                self._dump = _Dump(self._settings.dump, self._session.models)
+                self._dump = _Dump(self._settings.dump, self._session.models, waits_once=tells_cost)
                 result.append(self._dump)
+        if tells_cost and (self._dump is not None or self._settings.gradients is not None):
+            result.append(_Cost(self._settings, file.rank))
         if self._settings.monitor is not None:
             self._recorded["monitor"] = MONITOR
             result.append(_Monitor(self._settings.monitor, self._settings.last_step if self._dump else -1))
@@ -257,7 +261,7 @@ class _Gradients(QuietRecorder):
         if self._probe is not None:  # a second model: no step has been recorded yet
             self._probe.close()
         self._probe = Probe(self._config)
-        self._probe.monitor(unwrapped(models[0]) if len(models) == 1 else _together(models))
+        self._probe.monitor(unwrapped(models[0]) if len(models) == 1 else _together(models), models)
 
     def close(self) -> None:
         if self._probe is not None:
@@ -267,7 +271,8 @@ class _Gradients(QuietRecorder):
 class _Dump(QuietRecorder):
     name = "data dump"
 
-    def __init__(self, config: Config, trained: TrainedModels) -> None:
+    def __init__(self, config: Config, trained: TrainedModels, *, waits_once: bool) -> None:
+        """waits_once: the files of the first recorded step are there before the second one."""
         from msprobe.dump.data_dump import DataDump
 
         self._dump: DataDump = DataDump(
@@ -282,6 +287,8 @@ class _Dump(QuietRecorder):
         self._start: Any = None  # what the dump begins with; it is given the same at each step
         self._begun = False
         self._dropped = -1  # step
+        self._waits = waits_once
+        self._steps = config.steps
 
     def models_found(self, models: list[Any]) -> None:
         if not self._begun:
@@ -296,7 +303,10 @@ class _Dump(QuietRecorder):
 
     def begin_step(self, step: int) -> None:
         if self._begun and step != self._dropped:
-            self._dump.step()  # here, not at end_step: backward and clipping of the step are over for sure
+            # Here, not at end_step: backward and clipping of the step are over for sure.
+            was_recorded = not self._steps or step - 1 in self._steps
+            self._dump.step(waits=self._waits and was_recorded)
+            self._waits = self._waits and not was_recorded
         self._begun, self._dropped = True, -1
         self._dump.start(self._start)
 
@@ -322,6 +332,29 @@ class _Dump(QuietRecorder):
     def release(self) -> None:
         self._models, self._start = [], None
         self._dump.release()
+
+
+class _Cost(QuietRecorder):
+    """Stands behind what it counts, so that this has ended the step before."""
+
+    name = "cost of a step"
+
+    def __init__(self, settings: RunSettings, rank: int) -> None:
+        self._settings = settings
+        self._rank = rank
+        self._is_told = False
+
+    def begin_step(self, step: int) -> None:
+        steps = self._settings.steps
+        if self._is_told or step == 0 or (steps and step - 1 not in steps):
+            return
+        from msprobe.recording.cost import cost_of
+
+        self._is_told = True
+        world = os.environ.get("WORLD_SIZE", "1")
+        processes = int(world) if world.isdecimal() and len(world) < 10 else 1
+        sentence = cost_of(self._settings.output, self._rank).sentence(len(steps), processes)
+        print(f"msprobe: {sentence}", file=sys.stderr, flush=True)
 
 
 class _FreeBenchmark(QuietRecorder):
@@ -410,6 +443,13 @@ class _ConfigCheck(QuietRecorder):
     def close(self) -> None:
         if self._checker is not None:
             self._checker.close()
+
+
+def _has_gradients(rank: Path) -> bool:
+    try:
+        return core.has_gradients(rank)
+    except Error:
+        return False
 
 
 def _has_rows(table: Path) -> bool:

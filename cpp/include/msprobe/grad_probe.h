@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,11 +39,21 @@ struct Bound {
   std::string label;  // how the csv header spells it, e.g. "-0.1" or "0"
 };
 
+/// The files of a record.
+enum class Layout : std::uint8_t {
+  kNpy,     // that of mindstudio-probe: a csv for each step, and an .npy for each parameter and step
+  kPacked,  // one file for all steps, with one bit per sign
+};
+
 struct Options {
   std::filesystem::path dump_path;  // files go to {dump_path}/rank{rank}
   int rank = 0;
   Level level = Level::kL1;
   std::vector<Bound> bounds;  // ascending; used at L2
+  Layout layout = Layout::kNpy;
+  /// Packed: parameters whose gradients are the same in several ranks, and the rank that keeps their signs.
+  /// Any other rank keeps a hash of them, so that it is seen where they are not the same after all.
+  std::map<std::string, int, std::less<>> keepers;
   /// Measured steps wait in at most this much memory for the disk; beyond it record() waits. Nothing is
   /// dropped.
   std::size_t buffer_bytes = std::size_t{256} << 20;
@@ -93,19 +104,22 @@ MSPROBE_API std::vector<Measurement> measure(std::span<const Gradient> gradients
                                              ThreadPool* pool = nullptr,
                                              std::vector<Measurement> reused = {});
 
-/// Writes measured steps behind the training thread. A step appears as a whole: its direction files first,
-/// its csv last, each complete or absent.
+/// Writes measured steps, each as a whole.
 ///
+/// Layout npy: behind the training thread; direction files first, the csv last, each complete or absent.
 /// record() returns as soon as the step is queued and the one before it is on disk; when that takes longer
 /// than a few milliseconds, it returns all the same as long as the buffer has room. So a killed process loses
 /// the step being written, and steps behind it only where the disk is slower than training.
+///
+/// Layout packed: a step is appended to the one file before record() returns, since it is 1/32 of float32
+/// gradients: a killed process loses no step that was recorded.
 ///
 /// A failure to write (disk full, no permission) never throws into training: it is logged once per step by
 /// the next record() or flush(), the step's partial files are removed, and later steps are tried again.
 class MSPROBE_API Writer {
  public:
   /// Creates {dump_path}/rank{rank} at once, so that a path that cannot be written is an IoError here and
-  /// now.
+  /// now. InvalidArgument where it holds a record of the other layout.
   explicit Writer(Options options);
   /// Waits until everything is written.
   ~Writer();
@@ -129,7 +143,7 @@ class MSPROBE_API Writer {
   std::unique_ptr<State> state_;
 };
 
-/// Writes one step at once, on the calling thread. Throws IoError.
+/// Writes one step at once, on the calling thread, in the layout npy. Throws IoError.
 MSPROBE_API void write_step(const Options& options, std::int64_t step,
                             std::span<const Measurement> measurements);
 
@@ -153,6 +167,8 @@ struct Similarity {
   std::string problem;
   /// The larger of the L2 norms that the two csv files name; NaN: neither does.
   double norm = std::numeric_limits<double>::quiet_NaN();
+  bool in_first = false;  // whether that side has the signs of the parameter at this step
+  bool in_second = false;
 
   /// equal / count; 0 for an empty tensor, NaN when not compared.
   MSPROBE_API double value() const noexcept;
@@ -160,9 +176,11 @@ struct Similarity {
 
 /// Two recorded ranks side by side.
 struct Comparison {
-  std::vector<std::int64_t> steps;  // ascending, those both sides have
-  std::vector<std::string> names;   // in the order of the smallest common step, then of first appearance
-  std::vector<Similarity> cells;    // names.size() x steps.size(), row by row
+  std::vector<std::int64_t> steps;           // ascending, those both sides have
+  std::vector<std::int64_t> steps_of_first;  // ascending, all with signs, as the side counts them
+  std::vector<std::int64_t> steps_of_second;
+  std::vector<std::string> names;  // in the order of the smallest common step, then of first appearance
+  std::vector<Similarity> cells;   // names.size() x steps.size(), row by row
 
   const Similarity& at(std::size_t name, std::size_t step) const { return cells[name * steps.size() + step]; }
 
@@ -170,21 +188,36 @@ struct Comparison {
   MSPROBE_API Similarity summary(std::size_t step) const;
 };
 
+/// What comparisons of other ranks found: replicas have the same signs, which need to be read once.
+class Agreements;
+MSPROBE_API std::shared_ptr<Agreements> make_agreements();
+
 struct CompareOptions {
   unsigned threads = 0;  // 0: all cores
   /// Step S of the second side is compared with step S + offset of the first one, and has its number: of a
   /// training that was resumed.
   std::int64_t offset = 0;
+  std::shared_ptr<Agreements> agreements;  // null: none are kept
   /// Called now and then from the calling thread with parameters x steps done so far; return false to stop
   /// the work (compare() then throws InvalidArgument "cancelled").
   std::function<bool(std::size_t done, std::size_t total)> progress;
 };
 
-/// Compares the direction files of two rank directories. What is wrong with single files becomes part of the
-/// answer. Throws IoError when a directory cannot be read, and NothingToCompare when the two have no step in
-/// common.
+/// Compares the signs in two rank directories, each of any layout. What is wrong with single files becomes
+/// part of the answer. Throws IoError when a directory cannot be read, and NothingToCompare when the two have
+/// no step in common.
 MSPROBE_API Comparison compare(const std::filesystem::path& rank_dir1, const std::filesystem::path& rank_dir2,
                                const CompareOptions& options = {});
+
+/// Whether a rank directory has the statistics of any gradient. Throws IoError, and FormatError for files
+/// that are damaged.
+MSPROBE_API bool has_gradients(const std::filesystem::path& rank_dir);
+
+/// Writes what a rank directory holds, whatever its layout, to {options.dump_path}/rank{options.rank} in the
+/// layout of the options; level, bounds and keepers of the options do not matter. There and back again gives
+/// the same bytes. Signs that another rank keeps are taken from there. Returns the number of steps. Throws
+/// IoError, FormatError, and InvalidArgument where there is a record already.
+MSPROBE_API std::size_t convert(const std::filesystem::path& rank_dir, const Options& options);
 
 /// The ranks R with a directory rankR on both sides, ascending. Throws IoError when a path is not a
 /// directory, InvalidArgument when it is a symbolic link, and NothingToCompare when there are none.

@@ -110,6 +110,12 @@ constexpr Word kGradLevels[] = {
     {"L1", "the same, and the signs, which can be compared"},
     {"L2", "the same, and a distribution over intervals"},
 };
+constexpr Word kGradLayouts[] = {
+    {"auto", "packed beside the dump of msprobe run, else npy"},
+    {"npy",
+     "a csv for each step, and a file of signs for each parameter and step, as mindstudio-probe has them"},
+    {"packed", "one file for all steps, with one bit per sign"},
+};
 constexpr Word kPertModes[] = {
     {"improve_precision", "16-bit floats are float32"},
     {"add_noise", "the first argument plus a number that is small for its dtype"},
@@ -349,6 +355,13 @@ constexpr Key kKeys[] = {
      .words = kGradLevels,
      .meaning = "What is kept of each gradient.",
      .complaint = "grad_level must be one of"},
+    {.tasks = "grad_probe",
+     .name = "layout",
+     .type = Type::kWord,
+     .fallback = R"("auto")",
+     .words = kGradLayouts,
+     .meaning = "The files.",
+     .origin = Origin::kOwn},
     {.tasks = "grad_probe",
      .name = "param_list",
      .type = Type::kTexts,

@@ -10,11 +10,14 @@
 #include <chrono>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 
+#include "grad_probe/agreements.h"
 #include "grad_probe/rank_directory.h"
+#include "grad_probe/recorded_rank.h"
 #include "grad_probe/sign_agreement.h"
 #include "msprobe/grad_probe.h"
 #include "msprobe/log.h"
@@ -33,21 +36,14 @@ std::string both(const fs::path& path1, const fs::path& path2) {
   return path1.string() + " and " + path2.string();
 }
 
-std::vector<std::int64_t> common_numbers(const fs::path& path1, const fs::path& path2,
-                                         std::string_view prefix, std::int64_t offset = 0) {
-  const auto numbers1 = numbered_directories(path1, prefix);
-  auto numbers2 = numbered_directories(path2, prefix);
+// Those of the second side get `offset` added.
+std::vector<std::int64_t> common_numbers(const std::vector<std::int64_t>& numbers1,
+                                         std::vector<std::int64_t> numbers2, std::int64_t offset = 0) {
   for (std::int64_t& number : numbers2) number += offset;
   std::vector<std::int64_t> common;
   std::set_intersection(numbers1.begin(), numbers1.end(), numbers2.begin(), numbers2.end(),
                         std::back_inserter(common));
   return common;
-}
-
-// Also for a broken link and what cannot be examined: opening it says what is wrong.
-bool has_entry(const fs::path& path) {
-  std::error_code ignored;
-  return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
 }
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -62,9 +58,9 @@ double number_of(const std::string& text) {
 // Reads the parameter names of all steps of both sides.
 class NameReader {
  public:
-  NameReader(const fs::path& rank_dir1, const fs::path& rank_dir2, std::int64_t offset,
+  NameReader(const RecordedRank& rank1, const RecordedRank& rank2, std::int64_t offset,
              const std::vector<std::int64_t>& steps)
-      : rank_dirs_{rank_dir1, rank_dir2}, offsets_{0, offset}, steps_(steps) {}
+      : sides_{&rank1, &rank2}, offsets_{0, offset}, steps_(steps) {}
 
   // Fills in names and cells: kMissing where a csv lists the parameter (or cannot be read), else kAbsent.
   void read(Comparison& comparison) {
@@ -77,11 +73,11 @@ class NameReader {
     if (!matched) {
       throw NothingToCompare(
           "no matched grad_summary.csv for comparison: no step has a readable one in both " +
-          both(rank_dirs_[0], rank_dirs_[1]));
+          both(sides_[0]->directory(), sides_[1]->directory()));
     }
     if (names_.empty()) {
       throw NothingToCompare("no matched parameter for comparison: the csv files in " +
-                             both(rank_dirs_[0], rank_dirs_[1]) + " name none");
+                             both(sides_[0]->directory(), sides_[1]->directory()) + " name none");
     }
     comparison.names = std::move(names_);
     comparison.cells.resize(comparison.names.size() * steps_.size());
@@ -94,17 +90,19 @@ class NameReader {
 
  private:
   bool read_csv_of(std::size_t side, std::size_t step) {
-    const fs::path path = summary_file(rank_dirs_[side], steps_[step] - offsets_[side]);
-    if (!has_entry(path)) {
-      log(LogLevel::kWarning,
-          "gradient comparison: " + path.string() +
-              " does not exist; the names of its parameters are taken from the other csv files");
-      return false;
-    }
+    const std::int64_t number = steps_[step] - offsets_[side];
+    const std::string place = sides_[side]->summary_place(number);
     try {
-      const io::Table table = io::read_csv(path);
+      const std::optional<std::string> text = sides_[side]->summary(number);
+      if (!text) {
+        log(LogLevel::kWarning,
+            "gradient comparison: " + place +
+                " does not exist; the names of its parameters are taken from the other csv files");
+        return false;
+      }
+      const io::Table table = io::parse_csv(*text, place);
       const int column = table.column("param_name");
-      if (column < 0) throw FormatError(path.string(), "line 1", "expected a column \"param_name\"");
+      if (column < 0) throw FormatError(place, "line 1", "expected a column \"param_name\"");
       const int norm = table.column("norm");
       for (const io::Row& row : table.rows) {
         add(row[static_cast<std::size_t>(column)], step,
@@ -124,7 +122,7 @@ class NameReader {
     listed_.push_back({entry->second, step, norm});
   }
 
-  const fs::path rank_dirs_[2];
+  const std::array<const RecordedRank*, 2> sides_;
   const std::array<std::int64_t, 2> offsets_;  // between the steps of a side and those of the comparison
   const std::vector<std::int64_t>& steps_;
   std::vector<std::string> names_;
@@ -136,25 +134,23 @@ class NameReader {
   std::vector<Listed> listed_;
 };
 
-bool is_level_l0(const fs::path& path) {
-  if (path.extension() != ".csv") return false;
+bool is_level_l0(const RecordedRank& rank, std::int64_t step) {
   try {
-    return io::read_csv(path).column("MD5") >= 0;
+    const auto text = rank.summary(step);
+    return text && io::parse_csv(*text, rank.summary_place(step)).column("MD5") >= 0;
   } catch (const Error&) {
     return false;
   }
 }
 
-[[noreturn]] void throw_no_steps(const fs::path& rank_dir1, const fs::path& rank_dir2) {
-  std::string text = "no matched steps for comparison: " + both(rank_dir1, rank_dir2) +
+[[noreturn]] void throw_no_steps(const RecordedRank& rank1, const RecordedRank& rank2) {
+  std::string text = "no matched steps for comparison: " + both(rank1.directory(), rank2.directory()) +
                      " have no directory step{number} in common";
-  for (const fs::path& directory : {rank_dir1, rank_dir2}) {
-    std::error_code ignored;  // the directory was listed before
-    for (fs::directory_iterator entry(directory, ignored); entry != fs::directory_iterator();
-         entry.increment(ignored)) {
-      if (!is_level_l0(entry->path())) continue;
+  for (const RecordedRank* rank : {&rank1, &rank2}) {
+    for (const std::int64_t step : rank->summarized_steps()) {
+      if (!is_level_l0(*rank, step)) continue;
       throw NothingToCompare(
-          text + "; " + entry->path().string() +
+          text + "; " + rank->summary_place(step) +
           " was recorded at level L0, which writes no direction files: record at L1 or L2");
     }
   }
@@ -199,15 +195,15 @@ SignBuffers& buffers_of_this_thread() {
 // Fills in the cells of a comparison, first every file of ordinary size, then the large ones piece by piece.
 class CellWorker {
  public:
-  CellWorker(const fs::path& rank_dir1, const fs::path& rank_dir2, Comparison& comparison,
+  CellWorker(const RecordedRank& rank1, const RecordedRank& rank2, Comparison& comparison,
              const CompareOptions& options)
-      : comparison_(comparison), pool_(options.threads), reporter_(options, comparison.cells.size()) {
-    for (const std::int64_t step : comparison.steps) {
-      step_dirs1_.push_back(step_directory(rank_dir1, step));
-      step_dirs2_.push_back(step_directory(rank_dir2, step - options.offset));
-    }
-    for (const std::string& name : comparison.names) file_names_.push_back(direction_file_name(name));
-  }
+      : comparison_(comparison),
+        first_(rank1),
+        second_(rank2),
+        offset_(options.offset),
+        known_(options.agreements.get()),
+        pool_(options.threads),
+        reporter_(options, comparison.cells.size()) {}
 
   void run() {
     pool_.parallel_for(comparison_.cells.size(), [this](std::size_t i) {
@@ -222,25 +218,34 @@ class CellWorker {
   // False when the cell is left for compare_large().
   bool compare_cell(std::size_t index) {
     Similarity& cell = comparison_.cells[index];
-    const auto [path1, path2] = paths(index);
-    const bool present1 = has_entry(path1);
-    const bool present2 = has_entry(path2);
-    if (!present1 || !present2) {
-      // No file on either side and no csv that names it: the parameter had no gradient at this step.
-      if (present1 || present2 || cell.state == Similarity::State::kMissing) {
-        miss(cell, "the direction file does not exist: " + (present1 ? path2 : path1).string());
+    const auto [step, name] = place(index);
+    cell.in_first = first_.has_signs(step, name);
+    cell.in_second = second_.has_signs(step - offset_, name);
+    if (!cell.in_first || !cell.in_second) {
+      // No signs on either side and no csv that names it: the parameter had no gradient at this step.
+      if (cell.in_first || cell.in_second || cell.state == Similarity::State::kMissing) {
+        const bool is_second = cell.in_first;
+        miss(cell,
+             "the direction file does not exist: " +
+                 (is_second ? second_.signs_place(step - offset_, name) : first_.signs_place(step, name)));
       }
       return true;
     }
-    return guarded(cell, [&, &path1 = path1, &path2 = path2] {
+    return guarded(cell, [&] {
       SignBuffers& buffers = buffers_of_this_thread();
-      const DirectionPair pair(path1, path2, buffers);
+      const DirectionPair pair = pair_of(index);
+      if (const auto equal = known(pair)) {
+        finish(cell, *equal, pair.count());
+        return true;
+      }
       if (pair.count() > kPieceElements && pair.same_order()) {
         const std::lock_guard lock(mutex_);
         large_.push_back(index);
         return false;
       }
-      finish(cell, pair.count_equal(buffers, [this] { reporter_.pause(); }), pair.count());
+      const std::int64_t equal = pair.count_equal(buffers, [this] { reporter_.pause(); });
+      remember(pair, equal);
+      finish(cell, equal, pair.count());
       return true;
     });
   }
@@ -248,8 +253,7 @@ class CellWorker {
   void compare_large(std::size_t index) {
     Similarity& cell = comparison_.cells[index];
     guarded(cell, [&] {
-      const auto [path1, path2] = paths(index);
-      const DirectionPair pair(path1, path2, buffers_of_this_thread());
+      const DirectionPair pair = pair_of(index);
       const auto pieces = static_cast<std::size_t>((pair.count() + kPieceElements - 1) / kPieceElements);
       std::atomic<std::int64_t> equal = 0;
       pool_.parallel_for(pieces, [&](std::size_t piece) {
@@ -257,16 +261,33 @@ class CellWorker {
         const std::int64_t end = std::min(pair.count(), begin + kPieceElements);
         equal += pair.count_equal(begin, end, buffers_of_this_thread(), [this] { reporter_.pause(); });
       });
+      remember(pair, equal);
       finish(cell, equal, pair.count());
       return true;
     });
     reporter_.cell_done();
   }
 
-  std::pair<fs::path, fs::path> paths(std::size_t index) const {
-    const std::size_t step = index % comparison_.steps.size();
-    const std::string& file_name = file_names_[index / comparison_.steps.size()];
-    return {step_dirs1_[step] / file_name, step_dirs2_[step] / file_name};
+  std::pair<std::int64_t, const std::string&> place(std::size_t index) const {
+    const std::size_t steps = comparison_.steps.size();
+    return {comparison_.steps[index % steps], comparison_.names[index / steps]};
+  }
+
+  DirectionPair pair_of(std::size_t index) const {
+    const auto [step, name] = place(index);
+    return {first_.signs(step, name), second_.signs(step - offset_, name)};
+  }
+
+  // Of signs that were compared before, in another rank.
+  std::optional<std::int64_t> known(const DirectionPair& pair) const {
+    const std::optional<SignHashes> hashes = pair.hashes();
+    if (!hashes) return std::nullopt;
+    if (hashes->first == hashes->second) return pair.count();
+    return known_ == nullptr ? std::nullopt : known_->find(*hashes);
+  }
+  void remember(const DirectionPair& pair, std::int64_t equal) const {
+    const std::optional<SignHashes> hashes = pair.hashes();
+    if (known_ != nullptr && hashes) known_->add(*hashes, equal);
   }
 
   // Runs `work`; what is wrong with the files becomes the problem of the cell.
@@ -285,19 +306,23 @@ class CellWorker {
   }
 
   static void finish(Similarity& cell, std::int64_t equal, std::int64_t count) {
-    cell = {Similarity::State::kCompared, equal, count, {}, cell.norm};
+    cell.state = Similarity::State::kCompared;
+    cell.equal = equal;
+    cell.count = count;
   }
 
   static void miss(Similarity& cell, std::string problem) {
-    cell = {Similarity::State::kMissing, 0, 0, std::move(problem), cell.norm};
+    cell.state = Similarity::State::kMissing;
+    cell.problem = std::move(problem);
   }
 
   Comparison& comparison_;
+  const RecordedRank& first_;
+  const RecordedRank& second_;
+  const std::int64_t offset_;
+  Agreements* const known_;
   ThreadPool pool_;
   Reporter reporter_;
-  std::vector<fs::path> step_dirs1_;
-  std::vector<fs::path> step_dirs2_;
-  std::vector<std::string> file_names_;
   std::mutex mutex_;
   std::vector<std::size_t> large_;  // cells left for compare_large()
 };
@@ -305,6 +330,8 @@ class CellWorker {
 }  // namespace
 
 NothingToCompare::~NothingToCompare() = default;
+
+std::shared_ptr<Agreements> make_agreements() { return std::make_shared<Agreements>(); }
 
 std::vector<int> matched_ranks(const fs::path& path1, const fs::path& path2) {
   for (const fs::path& path : {path1, path2}) {
@@ -318,7 +345,8 @@ std::vector<int> matched_ranks(const fs::path& path1, const fs::path& path2) {
     if (!S_ISDIR(status.st_mode)) throw IoError("cannot read the directory", path.string(), ENOTDIR);
   }
   std::vector<int> ranks;
-  for (const std::int64_t rank : common_numbers(path1, path2, kRankPrefix)) {
+  for (const std::int64_t rank :
+       common_numbers(numbered_directories(path1, kRankPrefix), numbered_directories(path2, kRankPrefix))) {
     if (rank <= std::numeric_limits<int>::max()) ranks.push_back(static_cast<int>(rank));
   }
   if (ranks.empty()) {
@@ -329,11 +357,15 @@ std::vector<int> matched_ranks(const fs::path& path1, const fs::path& path2) {
 }
 
 Comparison compare(const fs::path& rank_dir1, const fs::path& rank_dir2, const CompareOptions& options) {
+  const RecordedRank rank1(rank_dir1);
+  const RecordedRank rank2(rank_dir2);
   Comparison comparison;
-  comparison.steps = common_numbers(rank_dir1, rank_dir2, kStepPrefix, options.offset);
-  if (comparison.steps.empty()) throw_no_steps(rank_dir1, rank_dir2);
-  NameReader(rank_dir1, rank_dir2, options.offset, comparison.steps).read(comparison);
-  CellWorker(rank_dir1, rank_dir2, comparison, options).run();
+  comparison.steps_of_first = rank1.steps();
+  comparison.steps_of_second = rank2.steps();
+  comparison.steps = common_numbers(rank1.steps(), rank2.steps(), options.offset);
+  if (comparison.steps.empty()) throw_no_steps(rank1, rank2);
+  NameReader(rank1, rank2, options.offset, comparison.steps).read(comparison);
+  CellWorker(rank1, rank2, comparison, options).run();
   return comparison;
 }
 

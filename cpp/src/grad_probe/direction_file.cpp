@@ -22,15 +22,14 @@ constexpr auto kExpanded = [] {
   return table;
 }();
 
-// `out` has room for 8 bytes per byte of `bits`.
+}  // namespace
+
 void expand(std::span<const std::uint8_t> bits, std::uint8_t* out) noexcept {
   for (const std::uint8_t byte : bits) {
     std::memcpy(out, kExpanded[byte].data(), 8);
     out += 8;
   }
 }
-
-}  // namespace
 
 std::string direction_file_name(std::string_view name) { return io::file_name_of(name, ".npy"); }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <vector>
 
 #include "msprobe/grad_probe.h"
@@ -14,6 +15,9 @@ namespace msprobe::grad_probe {
 /// Files of directions are written and read in pieces of this size. Two of them stay in the second-level
 /// cache: what pread copies there is looked at before it leaves.
 inline constexpr std::size_t kChunkBytes = 256 << 10;
+
+/// One byte, 0 or 1, for each bit. `out` has room for 8 bytes per byte of `bits`.
+void expand(std::span<const std::uint8_t> bits, std::uint8_t* out) noexcept;
 
 /// Writes the signs of one gradient as a NumPy file of booleans, one byte per element. The file has its name
 /// from the start: write into a temporary directory. `buffer` is scratch memory that the next call can use

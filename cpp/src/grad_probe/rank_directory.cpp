@@ -15,13 +15,8 @@
 #include "msprobe/file.h"
 
 namespace msprobe::grad_probe {
-namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kSummaryPrefix = "grad_summary_";
-
-}  // namespace
 
 fs::path rank_directory(const fs::path& dump_path, int rank) {
   return dump_path / (std::string(kRankPrefix) + std::to_string(rank));

@@ -14,6 +14,7 @@ namespace msprobe::grad_probe {
 
 inline constexpr std::string_view kRankPrefix = "rank";
 inline constexpr std::string_view kStepPrefix = "step";
+inline constexpr std::string_view kSummaryPrefix = "grad_summary_";
 
 std::filesystem::path rank_directory(const std::filesystem::path& dump_path, int rank);
 std::filesystem::path step_directory(const std::filesystem::path& rank_dir, std::int64_t step);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "base/shape_text.h"
 #include "grad_probe/direction_file.h"
@@ -12,7 +13,7 @@
 namespace msprobe::grad_probe {
 namespace {
 
-// Bits of the second file kept at a time when its elements lie in another order.
+// Bits of the second side kept at a time when its elements lie in another order.
 constexpr std::int64_t kWindowElements = std::int64_t{1} << 28;
 
 // A vector of bytes, as GCC and Clang have it on every processor; 16 is what all have (wider ones are taken
@@ -41,26 +42,20 @@ std::int64_t equal_bytes(const std::uint8_t* a, const std::uint8_t* b, std::size
   return static_cast<std::int64_t>(count) - different;
 }
 
-io::NpyHeader read_header(const io::InputFile& file, std::vector<std::uint8_t>& buffer) {
-  buffer.resize(kChunkBytes);
-  const auto head = std::span(buffer).first(std::min<std::uint64_t>(file.size(), kChunkBytes));
-  file.read(0, head);
-  return io::parse_npy_header(head, file.size(), file.path().string());
-}
-
-// Reads elements [begin, end) of a file chunk by chunk: `use(first_element, bytes)`.
+// Reads elements [begin, end) chunk by chunk: `use(first_element, bytes)`.
 template <typename Use>
-void for_each_chunk(const io::InputFile& file, const io::NpyHeader& header, std::int64_t begin,
-                    std::int64_t end, std::vector<std::uint8_t>& buffer, const Use& use) {
+void for_each_chunk(const Signs& signs, std::int64_t begin, std::int64_t end,
+                    std::vector<std::uint8_t>& buffer, const Use& use) {
+  buffer.resize(kChunkBytes);
   for (std::int64_t first = begin; first < end; first += kChunkBytes) {
     const std::span chunk(buffer.data(),
                           static_cast<std::size_t>(std::min<std::int64_t>(kChunkBytes, end - first)));
-    file.read(header.data_offset + static_cast<std::uint64_t>(first), chunk);
+    signs.read(first, chunk);
     use(first, std::span<const std::uint8_t>(chunk));
   }
 }
 
-// Walks the elements of one file in its order and knows where each lies in the other order.
+// Walks the elements of one side in its order and knows where each lies in the other order.
 class OtherOrder {
  public:
   // `row_major`: the order walked. The position is that in the opposite order.
@@ -96,67 +91,63 @@ class OtherOrder {
 
 }  // namespace
 
-DirectionPair::DirectionPair(const std::filesystem::path& path1, const std::filesystem::path& path2,
-                             SignBuffers& buffers)
-    : file1_(path1),
-      file2_(path2),
-      header1_(read_header(file1_, buffers.first)),
-      header2_(read_header(file2_, buffers.second)) {
-  for (const auto& [header, file] : {std::pair{&header1_, &file1_}, {&header2_, &file2_}}) {
-    if (header->dtype != DType::kBool)
-      throw Incomparable("tensor type is not bool: " + file->path().string());
-  }
-  if (header1_.shape != header2_.shape) {
-    throw Incomparable("tensor shape is not equal: " + shape_text(header1_.shape) + ", " +
-                       shape_text(header2_.shape));
+DirectionPair::DirectionPair(std::unique_ptr<Signs> first, std::unique_ptr<Signs> second)
+    : first_(std::move(first)), second_(std::move(second)) {
+  if (first_->shape() != second_->shape()) {
+    throw Incomparable("tensor shape is not equal: " + shape_text(first_->shape()) + ", " +
+                       shape_text(second_->shape()));
   }
 }
 
+std::optional<SignHashes> DirectionPair::hashes() const noexcept {
+  const ContentHash* const hash1 = first_->hash();
+  const ContentHash* const hash2 = second_->hash();
+  if (hash1 == nullptr || hash2 == nullptr || !same_order()) return std::nullopt;
+  return SignHashes{*hash1, *hash2, count()};
+}
+
+bool DirectionPair::same_hash() const noexcept {
+  const auto both = hashes();
+  return both && both->first == both->second;
+}
+
 bool DirectionPair::same_order() const noexcept {
-  const std::vector<std::int64_t>& shape = header1_.shape;
-  return header1_.fortran_order == header2_.fortran_order ||
+  const std::vector<std::int64_t>& shape = first_->shape();
+  return first_->fortran_order() == second_->fortran_order() ||
          std::count_if(shape.begin(), shape.end(), [](std::int64_t n) { return n != 1; }) <= 1;
 }
 
 std::int64_t DirectionPair::count_equal(SignBuffers& buffers, const Pause& pause) const {
-  if (!same_order()) return count_equal_other_order(buffers, pause);
-  // Small files are in the buffers as a whole.
-  const std::size_t longer_header = std::max(header1_.data_offset, header2_.data_offset);
-  const std::int64_t loaded =
-      std::min<std::int64_t>(count(), static_cast<std::int64_t>(kChunkBytes - longer_header));
-  const std::int64_t equal =
-      equal_bytes(buffers.first.data() + header1_.data_offset, buffers.second.data() + header2_.data_offset,
-                  static_cast<std::size_t>(loaded));
-  return equal + count_equal(loaded, count(), buffers, pause);
+  if (same_hash()) return count();
+  return same_order() ? count_equal(0, count(), buffers, pause) : count_equal_other_order(buffers, pause);
 }
 
 std::int64_t DirectionPair::count_equal(std::int64_t begin, std::int64_t end, SignBuffers& buffers,
                                         const Pause& pause) const {
-  buffers.first.resize(kChunkBytes);
   buffers.second.resize(kChunkBytes);
   std::int64_t equal = 0;
-  for_each_chunk(file1_, header1_, begin, end, buffers.first, [&](std::int64_t first, auto chunk1) {
+  for_each_chunk(*first_, begin, end, buffers.first, [&](std::int64_t first, auto chunk1) {
     const auto chunk2 = std::span(buffers.second).first(chunk1.size());
-    file2_.read(header2_.data_offset + static_cast<std::uint64_t>(first), chunk2);
+    second_->read(first, chunk2);
     equal += equal_bytes(chunk1.data(), chunk2.data(), chunk1.size());
     pause();
   });
   return equal;
 }
 
-// The second file is taken in windows of packed bits; the first is walked once per window.
+// The second side is taken in windows of packed bits; the first is walked once per window.
 std::int64_t DirectionPair::count_equal_other_order(SignBuffers& buffers, const Pause& pause) const {
   std::int64_t equal = 0;
   for (std::int64_t from = 0; from < count(); from += kWindowElements) {
     const std::int64_t to = std::min(count(), from + kWindowElements);
     std::vector<bool> window(static_cast<std::size_t>(to - from));
-    for_each_chunk(file2_, header2_, from, to, buffers.second, [&](std::int64_t first, auto chunk) {
+    for_each_chunk(*second_, from, to, buffers.second, [&](std::int64_t first, auto chunk) {
       for (std::size_t i = 0; i < chunk.size(); ++i)
         window[static_cast<std::size_t>(first - from) + i] = chunk[i] != 0;
       pause();
     });
-    OtherOrder other(header1_.shape, !header1_.fortran_order);
-    for_each_chunk(file1_, header1_, 0, count(), buffers.first, [&](std::int64_t, auto chunk) {
+    OtherOrder other(first_->shape(), !first_->fortran_order());
+    for_each_chunk(*first_, 0, count(), buffers.first, [&](std::int64_t, auto chunk) {
       for (const std::uint8_t byte : chunk) {
         const std::int64_t position = other.position();
         if (position >= from && position < to) {

@@ -10,10 +10,15 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <utility>
 
+#include "grad_probe/packed_file.h"
 #include "grad_probe/rank_directory.h"
+#include "grad_probe/recorded_rank.h"
+#include "grad_probe/summary_table.h"
 #include "io/file/write_queue.h"
+#include "msprobe/content_hash.h"
 #include "msprobe/file.h"
 #include "msprobe/grad_probe.h"
 #include "msprobe/log.h"
@@ -44,6 +49,34 @@ std::size_t bytes_of(const std::vector<Measurement>& measurements) {
              sizeof(std::int64_t) * (m.shape.size() + m.summary.interval_counts.size());
   }
   return bytes;
+}
+
+void check_layout(const Options& options, const std::filesystem::path& directory) {
+  const bool has_packed = std::filesystem::exists(directory / kPackedName);
+  const bool has_csv = !has_packed && !RecordedRank(directory).summarized_steps().empty();
+  if (options.layout == Layout::kPacked ? has_csv : has_packed) {
+    throw InvalidArgument("gradient probe: " + directory.string() +
+                          " holds a record of the other layout: expected another folder");
+  }
+}
+
+// The step of measured gradients, for the file of all steps.
+void append(PackedWriter& file, const Options& options, std::int64_t step,
+            const std::vector<Measurement>& measurements) {
+  std::vector<SignsToPack> signs;
+  if (options.level != Level::kL0) {
+    signs.reserve(measurements.size());
+    for (const Measurement& one : measurements) {
+      const auto keeper = options.keepers.find(one.name);
+      const int kept_by =
+          keeper == options.keepers.end() || keeper->second == options.rank ? -1 : keeper->second;
+      const ContentHash hash = hash_part(one.signs.data(), one.signs.size(), 0);
+      signs.push_back(
+          {one.name, one.shape, one.fortran_order, kept_by, hash,
+           kept_by < 0 ? std::span<const std::uint8_t>(one.signs) : std::span<const std::uint8_t>()});
+    }
+  }
+  file.append(step, !signs.empty(), summary_csv(options, measurements), signs);
 }
 
 // Rank directories with a living Writer of this process: their temporaries are in use.
@@ -82,6 +115,8 @@ struct Writer::State {
   std::mutex mutex;
   std::vector<Measurement> spare;  // of the last step that was written; under the mutex
   std::unique_ptr<io::WriteQueue> queue;
+  std::unique_ptr<PackedWriter> packed;  // null: layout npy
+  std::int64_t lost = 0;                 // steps of it that could not be written
 
   // On the thread of the queue.
   void write(std::int64_t step, std::vector<Measurement>& measurements) {
@@ -107,10 +142,14 @@ Writer::Writer(Options options) : state_(std::make_unique<State>(std::move(optio
     throw IoError("cannot write into the directory", directory.string(), errno);
   }
   state_->directory = std::filesystem::canonical(directory);
+  check_layout(state_->options, directory);
   const bool alone = directories_in_use().add(state_->directory);
   remove_stale_temporaries(directory, alone);
   try {
     state_->queue = std::make_unique<io::WriteQueue>("gradient probe", state_->options.buffer_bytes);
+    if (state_->options.layout == Layout::kPacked) {
+      state_->packed = std::make_unique<PackedWriter>(directory / kPackedName);
+    }
   } catch (...) {
     directories_in_use().remove(state_->directory);
     throw;
@@ -134,6 +173,17 @@ void Writer::record(std::int64_t step, std::vector<Measurement> measurements) {
     }
     return;
   }
+  if (s.packed) {
+    try {
+      append(*s.packed, s.options, step, measurements);
+    } catch (const std::exception& error) {
+      ++s.lost;
+      log(LogLevel::kError,
+          "gradient probe: step " + std::to_string(step) + " is not recorded: " + error.what());
+    }
+    s.spare = std::move(measurements);
+    return;
+  }
   const std::size_t bytes = bytes_of(measurements);
   s.queue->wait_for(kWaitForPreviousStep);
   s.queue->add(bytes,
@@ -148,7 +198,7 @@ std::vector<Measurement> Writer::spare() {
   return std::exchange(state_->spare, {});
 }
 
-std::int64_t Writer::flush() { return state_->queue->flush(); }
+std::int64_t Writer::flush() { return state_->lost + state_->queue->flush(); }
 
 const Options& Writer::options() const noexcept { return state_->options; }
 

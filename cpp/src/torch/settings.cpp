@@ -29,6 +29,7 @@ GradProbeSettings grad_probe_settings(const config::Config& config, int rank) {
   settings.options.dump_path = config.dump_path;
   settings.options.rank = rank;
   settings.options.level = level_named(config.section.text("grad_level"));
+  if (config.section.text("layout") == "packed") settings.options.layout = grad_probe::Layout::kPacked;
   for (const io::Value& bound : *config.section.at("bounds").as<io::Value::List>()) {
     settings.options.bounds.push_back(bound_of(bound));
   }

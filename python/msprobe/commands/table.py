@@ -114,6 +114,11 @@ GROUPS = {
             "main",
             "what is in a file: tensors, dumps, stacks, checkpoints, databases, packs",
         ),
+        "grad_export": (
+            "msprobe.grad_probe.export_command",
+            "main",
+            "its gradients in the files of mindstudio-probe, or those packed into few",
+        ),
         "export": (
             "msprobe.dump.command",
             "main",

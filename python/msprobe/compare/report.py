@@ -30,16 +30,17 @@ _MOST_FRAMES = 20
 _SMALL = 64  # rounding errors: below it a row counts as rounding in the page
 
 
-def write_report(path: Path, result: CompareResult, culprits: list[Culprit]) -> None:
+def write_report(path: Path, result: CompareResult, culprits: list[Culprit], neighbours: int = 1) -> None:
     """Complete or absent. Raises IoError."""
-    write_text(path, report_html(result, culprits))
+    write_text(path, report_html(result, culprits, neighbours))
 
 
-def report_html(result: CompareResult, culprits: list[Culprit]) -> str:
-    """The text of the page."""
+def report_html(result: CompareResult, culprits: list[Culprit], neighbours: int = 1) -> str:
+    """The text of the page. neighbours: as for write_outputs()."""
     embedded = _embedded(result, culprits)
     blocks = [embedded.get(index, "") for index in range(len(result.pairs))]
-    return report_page("compare", "Comparison", _data(result, culprits, set(embedded)), blocks)
+    data = {**_data(result, culprits, set(embedded)), "block": neighbours}
+    return report_page("compare", "Comparison", data, blocks)
 
 
 def _embedded(result: CompareResult, culprits: list[Culprit]) -> dict[int, str]:

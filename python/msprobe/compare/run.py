@@ -29,7 +29,7 @@ from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.files.result_time import unused_time
 from msprobe.files.run_folder import dump_of
 from msprobe.native import Error, InvalidArgument, core
-from msprobe.terminal.progress import Progress
+from msprobe.terminal.progress import Progress, Working
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -151,15 +151,17 @@ def _conclude(
     pairs = sorted((pair for part in parts for pair in part.pairs), key=_place)
     if not pairs:
         raise next(part.error for part in parts if part.error is not None)
+    with Working(f"verdict of {len(pairs)} dumps", shown=options.shows_progress):
+        verdict = core.judge(
+            [pair.walk for pair in pairs],
+            noise=_noise(options, parts),
+            amplification=known.amplification,
+        )
     return CompareResult(
         target=paths.target,
         reference=paths.reference,
         output=options.output,
-        verdict=core.judge(
-            [pair.walk for pair in pairs],
-            noise=_noise(options, parts),
-            amplification=known.amplification,
-        ),
+        verdict=verdict,
         pairs=pairs,
         left_out=[*inputs.left_out, *(one for part in parts for one in part.left_out)],
         offset=inputs.offset,

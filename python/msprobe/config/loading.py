@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, fields, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 from msprobe.config.monitor import MonitorConfig, monitor_config_of
 from msprobe.config.online_check import Meeting, meeting_of
@@ -45,6 +45,7 @@ class GradProbeConfig:
     grad_level: str
     param_list: tuple[str, ...]
     bounds: tuple[float, ...]
+    layout: Literal["auto", "npy", "packed"]
 
 
 @dataclass(frozen=True)

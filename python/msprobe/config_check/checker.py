@@ -29,7 +29,7 @@ from msprobe.config_check.collecting.hyperparameters import (
 from msprobe.config_check.collecting.parsed_arguments import ParsedArguments
 from msprobe.config_check.collecting.program_settings import of_program
 from msprobe.config_check.collecting.random_calls import RandomCalls
-from msprobe.config_check.collecting.run_identity import current_rank, own_run
+from msprobe.config_check.collecting.run_identity import current_rank, own_run, process_count
 from msprobe.config_check.collecting.settings import training_settings
 from msprobe.config_check.collecting.tensor_measurement import CHECKSUMS, measure_inputs, measure_weights
 from msprobe.config_check.comparison import ConfigComparison, compare_packs
@@ -118,7 +118,7 @@ class ConfigChecker:
             self._warn("hyperparameters", error)
 
         _close_earlier(self._path)
-        self._writer = PackWriter(self._path, own_run(self._path), fmk)
+        self._writer = PackWriter(self._path, own_run(self._path), fmk, processes=process_count())
         self._collect_first(scripts)
         if watched is not None and steps != 0:
             with self._safely("watching the model"):  # TorchScript has no hooks
@@ -187,6 +187,8 @@ class ConfigChecker:
                 self._collect_hyperparameters(None)
                 log.warning("config check: %s: %s", self._path, _NOTHING_SEEN)
         self._write()
+        with self._safely("joining the pack"):
+            self._writer.finish()
         if _open_checkers.get(os.path.realpath(self._path)) is self:
             del _open_checkers[os.path.realpath(self._path)]
 

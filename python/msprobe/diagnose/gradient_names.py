@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from msprobe.compare.framework_names import parameter_in_pytorch
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.regular_file import read_text
+from msprobe.files.run_folder import PACKED_GRADIENTS
+from msprobe.native import core
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +23,7 @@ _ENDINGS = (".npy", ".pt")
 
 def as_pytorch(ours: Path, theirs: Path, folder: Path) -> Path:
     """Writes the record of MindSpore below `folder`, tensors as links; gives where. theirs: of PyTorch."""
+    ours, theirs = (_as_files(record, folder / name) for record, name in ((ours, "own"), (theirs, "others")))
     wanted = {name for table in _tables(theirs) for name in _names(table)}
     for table in _tables(ours):
         rank = folder / table.parent.name
@@ -38,6 +41,15 @@ def as_pytorch(ours: Path, theirs: Path, folder: Path) -> Path:
             if not link.is_symlink():
                 link.symlink_to(file.resolve())
     return folder
+
+
+def _as_files(record: Path, folder: Path) -> Path:
+    """A record with a csv for each step: itself, or what is made of a packed one below `folder`."""
+    for packed in record.glob(f"rank*/{PACKED_GRADIENTS}"):
+        rank = packed.parent.name.removeprefix("rank")
+        if rank.isdecimal():
+            core.convert_gradients(packed.parent, folder, int(rank), "npy")
+    return folder if folder.exists() else record
 
 
 def _tables(record: Path) -> Iterator[Path]:

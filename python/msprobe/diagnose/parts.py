@@ -25,6 +25,7 @@ from msprobe.files.left_out import LeftOut, left_out, only_in
 from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.files.ranges import which_ranks
 from msprobe.native import Error, NothingToCompare, log
+from msprobe.terminal.progress import Working
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -101,6 +102,7 @@ class Comparison:
         self.is_across = are_of_two(a.dump, b.dump) if a.dump and b.dump else False
         """One run is of MindSpore, the other one of PyTorch."""
         self._pair: tuple[Path, Path] | None = None
+        self._neighbours = 1  # ranks of a group that follow each other, for pages
 
     @property
     def parts(self) -> list[tuple[Part, Callable[[], PartResult]]]:
@@ -163,6 +165,7 @@ class Comparison:
     def _config(self) -> PartResult:
         from msprobe.config_check.checks.check_result import ERROR
         from msprobe.config_check.comparison import compare_packs
+        from msprobe.config_check.groups import neighbours
         from msprobe.config_check.outputs import check_output, write_outputs
         from msprobe.config_check.packs.pack_reader import read_pack
 
@@ -171,8 +174,10 @@ class Comparison:
         folder = self._output / "config"
         check_output(folder, (self._a.pack, self._b.pack))
         with read_pack(self._a.pack) as reference, read_pack(self._b.pack) as target:
-            result = compare_packs(reference, target, begin_alike=self.begin_alike())
-            files = write_outputs(folder, result, reference, target, with_packs=False)
+            with Working("config packs", shown=self._shows_progress):
+                result = compare_packs(reference, target, begin_alike=self.begin_alike())
+                files = write_outputs(folder, result, reference, target, with_packs=False)
+            self._neighbours = neighbours(target)
         self.notes += [f"config: {said}" for said in result.parted_replicas]
         errors = [one for one in result.ranked if one.difference.level == ERROR]
         settings = [
@@ -375,7 +380,7 @@ class Comparison:
         if self.culprits and not self._all_tables:
             result = self._with_table(result, self.culprits[0])
         self.dump_result = result
-        files = write_outputs(result, self.culprits)
+        files = write_outputs(result, self.culprits, neighbours=self._neighbours)
         causes = tuple(self._cause_of(culprit) for culprit in self.culprits)
         return PartResult(
             "dump",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.diagnose.losses import LOSS_FILE
 from msprobe.files.dump_folders import DUMPS, RANK, STEP
 from msprobe.files.regular_file import open_to_read
-from msprobe.files.run_folder import RUN_FILE, first_step_in
+from msprobe.files.run_folder import PACKED_GRADIENTS, RUN_FILE, first_step_in
 from msprobe.native import InvalidArgument
 from msprobe.recording.launch import words_of_program
 
@@ -109,7 +109,9 @@ def find_run(path: Path) -> RunFolder:
             run.gradients = folder
         if run.checkpoint is None and _is_checkpoint(folder, names):
             run.checkpoint = _of_checkpoint(folder, names)
-        packs = [name for name in names if name.endswith(".zip") and "config" in name]
+        # Until all processes have ended, a pack is in parts beside it.
+        packs = [name.removesuffix(".parts") for name in names if name.endswith((".zip", ".zip.parts"))]
+        packs = [name for name in packs if "config" in name]
         if run.pack is None and packs:
             run.pack = folder / packs[0]
         if not run.losses:
@@ -149,7 +151,7 @@ def _is_dump(folder: Path, names: list[str]) -> bool:
 
 def _is_gradient_record(folder: Path, names: list[str]) -> bool:
     return any(
-        name.startswith("grad_summary_")
+        name.startswith("grad_summary_") or name == PACKED_GRADIENTS
         for rank in filter(RANK.fullmatch, names)
         for name in _names_in(folder / rank)
     )

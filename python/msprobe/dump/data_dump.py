@@ -181,7 +181,8 @@ class DataDump:
         """Takes every hook off; the records so far stay, and start() begins anew."""
         self._stop()
 
-    def step(self) -> None:
+    def step(self, waits: bool = False) -> None:
+        """waits: for the files of the step, in any case."""
         if os.getpid() != self._process:
             return
         self._stop()
@@ -191,7 +192,7 @@ class DataDump:
                 self._step,
                 self._section.list[0],
             )
-        self._close_step()
+        self._close_step(waits)
         if self._overflowed() and not self._ended:
             self._ended = True
             log.info("%d overflows have been recorded: the check has ended", self._section.overflow_nums)
@@ -213,8 +214,8 @@ class DataDump:
         self._close_step()
         self._step = step
 
-    def _close_step(self) -> None:
-        waits = self._waits or self._empty.has_to_count() or self._online is not None
+    def _close_step(self, waits: bool = False) -> None:
+        waits = waits or self._waits or self._empty.has_to_count() or self._online is not None
         self._session.close(wait=waits)
         self._tell_late()
         self._count_records()

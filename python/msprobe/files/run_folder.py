@@ -22,6 +22,11 @@ MONITOR = "monitor"
 PERTURB = "perturb"
 FREE_BENCHMARK = "free_benchmark"
 CONFIG_PACK = "config_check.zip"
+CONFIG_PARTS = f"{CONFIG_PACK}.parts"
+"""The parts of the pack, until all processes have ended."""
+
+PACKED_GRADIENTS = "gradients.msprobe"
+"""The record of the gradients of one rank, in the layout packed."""
 
 
 def is_run(path: str | os.PathLike[str]) -> bool:
@@ -52,6 +57,8 @@ def gradients_of(path: Path) -> Path:
 
 def pack_of(path: Path) -> Path:
     """The config pack of a run; else as dump_of()."""
+    if is_run(path) and (path / CONFIG_PARTS).exists():
+        return path / CONFIG_PACK
     return _part_of(path, CONFIG_PACK, "a config pack")
 
 

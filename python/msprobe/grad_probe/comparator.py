@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe.files.atomic_file import make_directory, write_text
-from msprobe.files.run_folder import gradients_of
+from msprobe.files.run_folder import PACKED_GRADIENTS, gradients_of
 from msprobe.grad_probe import verdict as verdicts
 from msprobe.grad_probe.pictures import SUFFIX, painter, picture_of, picture_of_summary
 from msprobe.grad_probe.report import RankCells, report_html
@@ -162,7 +162,7 @@ def compare_records(
 def _is_rank(path: Path) -> bool:
     """Whether a path is rank{R} itself rather than a folder of ranks."""
     names = os.listdir(path) if path.is_dir() else []
-    return any(name.startswith("step") for name in names) and not any(
+    return any(name.startswith("step") or name == PACKED_GRADIENTS for name in names) and not any(
         name.startswith("rank") for name in names
     )
 
@@ -220,16 +220,19 @@ class _Run:
         self._cells: list[RankCells] = []
         self._findings: list[Finding] = []
         self._errors: list[Error] = []
+        self._known = core.GradAgreements()  # replicas have the same signs
 
     def run(self, jobs: list[_Job], path1: Path, path2: Path) -> ComparisonResult:
         make_directory(self._output)
         if (self._output / VERDICT).exists():
             log.warning("%s holds the results of an earlier comparison: they are replaced", self._output)
-        for job in jobs:
-            try:
-                self._compare(job)
-            except Error as error:
-                self._note_unreadable(job, error)
+        with Progress("gradients of ranks", shown=self._show_progress and len(jobs) > 1) as progress:
+            for number, job in enumerate(jobs):
+                try:
+                    self._compare(job)
+                except Error as error:
+                    self._note_unreadable(job, error)
+                progress(number + 1, len(jobs))
         if len(self._errors) == len(jobs):
             raise self._errors[0]
         if self._painter is not None:
@@ -247,6 +250,7 @@ class _Run:
                 job.directory2,
                 threads=self._threads,
                 offset=self._offset,
+                known=self._known,
                 progress=progress,
             )
         make_directory(job.output)
@@ -256,9 +260,10 @@ class _Run:
         summary = [number_or_none(value) for value in comparison.summary]
         findings = _findings(job, comparison)
         self._findings += findings
-        ours, theirs = (_numbered(path, "step") for path in (job.directory1, job.directory2))
-        steps = _alone(ours, {step + self._offset for step in theirs})
-        parameters = _parameters_alone(job, comparison, values)
+        steps = _alone(
+            set(comparison.steps_of_first), {step + self._offset for step in comparison.steps_of_second}
+        )
+        parameters = comparison.names_alone
         self._cells.append(
             RankCells(job.rank, comparison.steps, comparison.names, values, comparison.problems)
         )
@@ -331,44 +336,20 @@ def _clear(output: Path) -> None:
 
 def _inputs(path1: Path, path2: Path, jobs: list[_Job]) -> Inputs:
     compared = {job.rank for job in jobs}
-    ranks1, ranks2 = (_numbered(path, "rank") - compared for path in (path1, path2))
+    ranks1, ranks2 = (_ranks_in(path) - compared for path in (path1, path2))
     return Inputs(os.path.abspath(path1), os.path.abspath(path2), sorted(ranks1), sorted(ranks2))
 
 
-def _numbered(directory: Path, prefix: str) -> set[int]:
-    """The numbers N with a directory {prefix}N, as the native comparison counts them."""
+def _ranks_in(directory: Path) -> set[int]:
+    """The numbers R with a directory rank{R}, as the native comparison counts them."""
     with os.scandir(directory) as entries:
-        names = [entry.name for entry in entries if entry.name.startswith(prefix) and entry.is_dir()]
-    matches = (re.fullmatch(r"0|[1-9][0-9]{0,18}", name[len(prefix) :], re.ASCII) for name in names)
-    return {int(match[0]) for match in matches if match}
+        names = [entry.name for entry in entries if entry.name.startswith("rank") and entry.is_dir()]
+    matches = (re.fullmatch(r"rank(0|[1-9][0-9]{0,18})", name, re.ASCII) for name in names)
+    return {int(match[1]) for match in matches if match}
 
 
 def _alone(numbers1: set[int], numbers2: set[int]) -> tuple[list[int], list[int]]:
     return sorted(numbers1 - numbers2), sorted(numbers2 - numbers1)
-
-
-def _parameters_alone(
-    job: _Job, comparison: Comparison, values: list[list[float | None]]
-) -> tuple[list[str], list[str]]:
-    """The parameters of which only one side has direction files in the common steps."""
-    problems = {name for name, _, _ in comparison.problems}
-    candidates = [
-        name
-        for name, row in zip(comparison.names, values)
-        if name in problems and row.count(None) == len(row)
-    ]
-    only1, only2 = [], []
-    for name in candidates:
-        file = core.direction_file_name(name)
-        in1, in2 = (
-            any(os.path.lexists(directory / f"step{step}" / file) for step in comparison.steps)
-            for directory in (job.directory1, job.directory2)
-        )
-        if in1 and not in2:
-            only1.append(name)
-        elif in2 and not in1:
-            only2.append(name)
-    return only1, only2
 
 
 def _log(result: ComparisonResult) -> None:

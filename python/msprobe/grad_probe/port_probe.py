@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, GradProbeConfig, did_you_mean
+from msprobe.grad_probe.earlier_record import layout_of, tell_earlier_record
 from msprobe.native import Error, UnsupportedError, core, log
 
 if TYPE_CHECKING:
@@ -48,15 +49,13 @@ class PortProbe:
             return
         self._tell_unknown(names)
         directory = Path(self._config.dump_path, f"rank{rank}")
-        if any(directory.glob("grad_summary_*.csv")):
-            log.warning(
-                "%s holds an earlier record: its steps are replaced one by one, other files stay", directory
-            )
+        tell_earlier_record(directory)
         self._writer = core.GradWriter(
             self._config.dump_path,
             rank=rank,
             level=self._section.grad_level,
             bounds=[(float(bound), str(bound)) for bound in self._section.bounds],
+            layout=layout_of(self._section),
         )
         self._optimizer, self._names, self._exchange = optimizer, names, exchange
         exchange.install()

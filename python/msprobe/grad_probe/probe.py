@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, GradProbeConfig, did_you_mean
 from msprobe.files.atomic_file import write_text
+from msprobe.grad_probe.earlier_record import layout_of, tell_earlier_record
+from msprobe.grad_probe.keepers import keepers
 from msprobe.native import InvalidArgument, log, torch_adapter
 from msprobe.training.model_parts import named_parameters
 from msprobe.training.optimizer import OptimizerUpdates
 from msprobe.training.partitioned_gradients import gradient_of_part, part_in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor, nn
 
     from msprobe._torch import GradProbe
@@ -54,8 +58,11 @@ class Probe:
         self._section = config.section
         self._watch: _Watch | None = None
 
-    def monitor(self, model: object) -> None:
-        """Starts to record `model`. Raises InvalidArgument, IoError, UnsupportedError."""
+    def monitor(self, model: object, wrapped: Sequence[Any] = ()) -> None:
+        """Starts to record `model`. Raises InvalidArgument, IoError, UnsupportedError.
+
+        wrapped: what it stands for, with what that is wrapped in.
+        """
         parameters: _Parameters = list(named_parameters(_module(model)))
         if self._watch is not None and self._watch.is_of(parameters):
             return
@@ -74,7 +81,11 @@ class Probe:
             log.info("> parameter names:")
             for name, _ in parameters:
                 log.info("%s", name)
-        self._start(_wanted(parameters, self._section.param_list), parameters, rank)
+        wanted = _wanted(parameters, self._section.param_list)
+        kept = {}
+        if layout_of(self._section) == "packed":
+            kept = keepers(wrapped or [model], wanted, self._config.ranks)
+        self._start(wanted, parameters, rank, kept)
 
     def start(self, model: object = None) -> None:
         """Nothing: steps are those of the optimizer of the model that monitor() was given."""
@@ -95,13 +106,10 @@ class Probe:
     def release(self) -> None:
         """Nothing: close() lets the model go."""
 
-    def _start(self, wanted: _Parameters, parameters: _Parameters, rank: int) -> None:
+    def _start(self, wanted: _Parameters, parameters: _Parameters, rank: int, kept: dict[str, int]) -> None:
         section = self._section
         directory = Path(self._config.dump_path, f"rank{rank}")
-        if any(directory.glob("grad_summary_*.csv")):
-            log.warning(
-                "%s holds an earlier record: its steps are replaced one by one, other files stay", directory
-            )
+        tell_earlier_record(directory)
         probe: GradProbe = torch_adapter().GradProbe(
             wanted,
             self._config.dump_path,
@@ -110,6 +118,8 @@ class Probe:
             bounds=[(float(bound), str(bound)) for bound in section.bounds],
             steps=self._config.steps,
             elsewhere=gradient_of_part,
+            layout=layout_of(section),
+            keepers=kept,
         )
         _write_notes(directory / NOTES, wanted)
         # A model that is monitored inside of a step has that step recorded, too: it computes the gradients.

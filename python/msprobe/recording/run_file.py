@@ -16,6 +16,7 @@ from msprobe.files.credentials import concealed_in, concealed_words
 from msprobe.files.regular_file import open_to_write, read_text
 from msprobe.files.run_folder import (
     CONFIG_PACK,
+    CONFIG_PARTS,
     DUMP,
     FREE_BENCHMARK,
     GRADIENTS,
@@ -58,7 +59,7 @@ _LEFT = ("run.rank*.json", "losses.rank*.csv", "digest.rank*.jsonl", "*.rank*.st
 
 def remove_run(folder: Path) -> None:
     """Only what a run leaves: other files of the user stay. Raises InvalidArgument."""
-    folders = (DUMP, GRADIENTS, MONITOR, PERTURB, FREE_BENCHMARK)
+    folders = (DUMP, GRADIENTS, MONITOR, PERTURB, FREE_BENCHMARK, CONFIG_PARTS)
     try:
         for path in sorted(folder.iterdir()):
             if path.name in folders and path.is_dir() and not path.is_symlink():

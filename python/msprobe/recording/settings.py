@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.config import Config, DumpConfig, FreeBenchmarkConfig, load_config, read_file, words_of
+from msprobe.config import (
+    Config,
+    DumpConfig,
+    FreeBenchmarkConfig,
+    GradProbeConfig,
+    load_config,
+    read_file,
+    words_of,
+)
 from msprobe.files.ranges import numbers
 from msprobe.files.run_folder import DUMP, FREE_BENCHMARK, GRADIENTS, MONITOR
 from msprobe.native import InvalidArgument
@@ -105,7 +113,7 @@ def run_settings(
     def load(task: str, place: str) -> Config:
         return load_config(config, task=task, dump_path=folder / place, level=level, step=wanted)
 
-    gradients = None if "gradients" in left_out else load("grad_probe", GRADIENTS)
+    gradients = None if "gradients" in left_out else _gradients(load("grad_probe", GRADIENTS), task)
     dump = None if "dump" in left_out else _dump(load(task, DUMP), content)
     watched = replace(load("monitor", MONITOR), steps=()) if monitor else None
     benchmark = None
@@ -152,6 +160,14 @@ def _dump(config: Config, content: dict[str, Any]) -> Config:
         return config
     assert isinstance(config.section, DumpConfig)
     return replace(config, section=replace(config.section, diagnosis=words_of("diagnosis")))
+
+
+def _gradients(config: Config, task: str) -> Config:
+    """Packed, where neither the file nor its task asks for the files of mindstudio-probe."""
+    assert isinstance(config.section, GradProbeConfig)
+    if task == "grad_probe" or config.section.layout != "auto":
+        return config
+    return replace(config, section=replace(config.section, layout="packed"))
 
 
 def _benchmark(config: Config, mode: str) -> Config:

@@ -10,7 +10,7 @@ import time
 
 _WIDTH = 30
 _INTERVAL = 0.1  # seconds, on a terminal
-_LINE_INTERVAL = 10.0  # elsewhere
+_LINE_INTERVAL = 10.0  # elsewhere, and of work that does not say how far it is
 
 
 class Progress:
@@ -57,4 +57,32 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._drawn:
             sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+class Working:
+    """`with Working("verdict of 3,072 dumps"):` of work that cannot say how far it is: every ten seconds for
+    how long it has been done.
+    """
+
+    def __init__(self, label: str, *, shown: bool = True) -> None:
+        self._label = label
+        self._shown = shown and sys.stderr is not None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._tell, name="progress", daemon=True)
+
+    def __enter__(self) -> Working:
+        if self._shown:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._shown:
+            self._thread.join()
+
+    def _tell(self) -> None:
+        begin = time.monotonic()
+        while not self._ended.wait(_LINE_INTERVAL):
+            sys.stderr.write(f"msprobe: {self._label}, {time.monotonic() - begin:.0f} s\n")
             sys.stderr.flush()

@@ -153,7 +153,7 @@ TEST_CASE("compare: the steps of a run that was resumed are those of the other o
   for (const std::int64_t step : {0, 1, 2, 3}) sides.add_side(sides.first(), step, "w", "+-+-");
   for (const std::int64_t step : {0, 1}) sides.add_side(sides.second(), step, "w", "+-+-");
   const grad_probe::Comparison comparison =
-      grad_probe::compare(sides.first(), sides.second(), {.offset = 2, .progress = {}});
+      grad_probe::compare(sides.first(), sides.second(), {.offset = 2, .agreements = {}, .progress = {}});
   CHECK(comparison.steps == std::vector<std::int64_t>{2, 3});
   CHECK(comparison.at(0, 1).value() == 1.0);
 }

@@ -6,6 +6,7 @@
 
 #include "catch.h"
 #include "msprobe/error.h"
+#include "msprobe/tensor_file.h"
 #include "temp_dir.h"
 
 namespace msprobe::grad_probe {
@@ -33,9 +34,13 @@ std::int64_t equal_by_hand(const std::string& a, const std::string& b, std::size
   return equal;
 }
 
+DirectionPair pair_in(const TempDir& dir) {
+  return {signs_of_npy(dir / "a.npy"), signs_of_npy(dir / "b.npy")};
+}
+
 std::int64_t count_equal(const TempDir& dir) {
   SignBuffers buffers;
-  return DirectionPair(dir / "a.npy", dir / "b.npy", buffers).count_equal(buffers, [] {});
+  return pair_in(dir).count_equal(buffers, [] {});
 }
 
 TEST_CASE("DirectionPair: counts equal elements for any size") {
@@ -49,7 +54,7 @@ TEST_CASE("DirectionPair: counts equal elements for any size") {
     write_bytes(dir / "b.npy", file_of({count}, b));
     CHECK(count_equal(dir) == equal_by_hand(a, b, 0, a.size()));
     SignBuffers buffers;
-    const DirectionPair pair(dir / "a.npy", dir / "b.npy", buffers);
+    const DirectionPair pair = pair_in(dir);
     CHECK(pair.count() == count);
     CHECK(pair.count_equal(count / 3, count, buffers, [] {}) ==
           equal_by_hand(a, b, static_cast<std::size_t>(count) / 3, a.size()));
@@ -120,7 +125,7 @@ TEST_CASE("DirectionPair: the order does not matter with at most one extent abov
   const std::string bytes = random_bytes(50, 6);
   write_bytes(dir / "a.npy", file_of({1, 50, 1}, bytes));
   write_bytes(dir / "b.npy", file_of({1, 50, 1}, bytes, true));
-  const DirectionPair pair(dir / "a.npy", dir / "b.npy", buffers);
+  const DirectionPair pair = pair_in(dir);
   CHECK(pair.same_order());
   CHECK(pair.count_equal(buffers, [] {}) == 50);
   write_bytes(dir / "a.npy", file_of({}, "\1"));
@@ -130,8 +135,7 @@ TEST_CASE("DirectionPair: the order does not matter with at most one extent abov
 
 TEST_CASE("DirectionPair: other shapes, other dtypes and damaged files are told apart") {
   const TempDir dir;
-  SignBuffers buffers;
-  const auto open = [&] { const DirectionPair pair(dir / "a.npy", dir / "b.npy", buffers); };
+  const auto open = [&] { pair_in(dir); };
   write_bytes(dir / "a.npy", file_of({2, 3}, "\1\1\1\1\1\1"));
   write_bytes(dir / "b.npy", file_of({6}, "\1\1\1\1\1\1"));
   CHECK_THROWS_WITH(open(), "tensor shape is not equal: [2, 3], [6]");
@@ -149,7 +153,7 @@ TEST_CASE("DirectionPair: pause() is called while a large file is read and may s
   SignBuffers buffers;
   constexpr std::int64_t kCount = 2 << 20;
   write_bytes(dir / "a.npy", file_of({kCount}, std::string(kCount, '\1')));
-  const DirectionPair pair(dir / "a.npy", dir / "a.npy", buffers);
+  const DirectionPair pair(signs_of_npy(dir / "a.npy"), signs_of_npy(dir / "a.npy"));
   int pauses = 0;
   CHECK_THROWS_AS(pair.count_equal(buffers,
                                    [&] {

@@ -59,6 +59,7 @@ OF_RUNS = {
     "graph": Row("{a} {b} -o {out}"),
     "graph_visualize": Row("{b} -o {out}"),
     "grad_compare": Row("{a} {b} -o {out} --no-pictures"),
+    "grad_export": Row("{a} -o {out}", codes=(0,)),
     "config_check": Row("{a} {b} -o {out}"),
     "show": Row("{a} Functional.linear.0.forward", refuses=False),
     "diff": Row("{a} {b}", refuses=False),

@@ -170,7 +170,7 @@ class TestCompletion:
                 ["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path, check=True
             ).stdout.split()
 
-        assert complete("msprobe", "grad") == ["grad_compare"]
+        assert complete("msprobe", "grad") == ["grad_compare", "grad_export"]
         assert set(complete("msprobe", '""')) == {*COMMANDS, "--help", "--version"}
         assert complete("msprobe", "compare", "--bitw") == ["--bitwise"]
         assert complete("msprobe", "compare", "comp") == ["completion.sh"]

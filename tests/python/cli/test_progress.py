@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import io
+import threading
 from types import SimpleNamespace
 
 import pytest
 from msprobe.terminal import progress
-from msprobe.terminal.progress import Progress
+from msprobe.terminal.progress import Progress, Working
 
 
 class Screen(io.StringIO):
@@ -66,3 +67,24 @@ def test_the_log_of_a_job_has_a_line_now_and_then(clock, screen):
             clock[0] += 1
             shown(done, 40)
     assert screen.getvalue() == "msprobe: compare 10/40\nmsprobe: compare 20/40\n"
+
+
+def test_work_that_does_not_say_how_far_it_is_says_that_it_goes_on(monkeypatch):
+    """In the log of a job, too: each ten seconds, which are short here."""
+    told = threading.Event()
+
+    class Log(io.StringIO):
+        def flush(self):
+            told.set()
+
+    log = Log()
+    monkeypatch.setattr(progress, "_LINE_INTERVAL", 0.01)
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=log))
+    with Working("verdict of 3072 dumps"):
+        assert told.wait(30)
+    lines = log.getvalue().splitlines()
+    assert set(lines) == {"msprobe: verdict of 3072 dumps, 0 s"}
+    assert log.getvalue().count("\n") == len(lines)
+    with Working("quiet", shown=False):
+        pass
+    assert "quiet" not in log.getvalue()

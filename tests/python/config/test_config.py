@@ -34,13 +34,13 @@ class TestDefaults:
         assert config.dump_path == str(tmp_path / "probe")
         assert config.ranks == config.steps == ()
         assert config.level == "L1"
-        assert config.section == GradProbeConfig("L1", (), (-1, 0, 1))
+        assert config.section == GradProbeConfig("L1", (), (-1, 0, 1), "auto")
 
     def test_a_config_is_not_needed_when_arguments_say_enough(self, tmp_path):
         for no_path in (None, ""):
             config = load_config(no_path, task="grad_probe", dump_path=tmp_path / "x")
             assert config.dump_path == str(tmp_path / "x")
-            assert config.section == GradProbeConfig("L1", (), (-1, 0, 1))
+            assert config.section == GradProbeConfig("L1", (), (-1, 0, 1), "auto")
 
     def test_null_means_all_ranks_and_steps(self, write_config):
         config = load_config(write_config(rank=None, step=None))
@@ -421,7 +421,7 @@ class TestTables:
         path = tmp_path / "own.yaml"
         path.write_text("grad_level: L2\nbounds: []\n")
         section = load_own_config(path, "grad_probe")
-        assert section == GradProbeConfig("L2", (), ())
+        assert section == GradProbeConfig("L2", (), (), "auto")
         path.write_text("grad_level: L2\nbounds: 3\n")
         with pytest.raises(InvalidArgument, match=r'own.yaml: line 2: "bounds": bounds must be a list'):
             load_own_config(path, "grad_probe")

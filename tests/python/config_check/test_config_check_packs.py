@@ -20,6 +20,7 @@ import pytest
 from config_check_packs import DATA, OURS, stats, write_pack
 from msprobe import ConfigChecker, FormatError, InvalidArgument, IoError
 from msprobe.config_check.comparison import compare_packs
+from msprobe.config_check.groups import neighbours
 from msprobe.config_check.packs import pack
 from msprobe.config_check.packs.pack_reader import read_pack
 from msprobe.config_check.packs.pack_writer import PackWriter, Run
@@ -138,6 +139,93 @@ for step in range(6):
         assert [process.wait() for process in processes] == [0] * 5
         assert len(entries_of(path)) == 1 + 5 * 6
         assert [one.name for one in tmp_path.iterdir()] == ["p.zip"]
+
+
+def in_processes(path, ranks, processes, run="r", steps=3, ends=True):
+    """Each of the ranks writes its part, in a process of its own."""
+    for rank in ranks:
+        child = os.fork()
+        if child == 0:
+            writer = PackWriter(path, Run(run), "pytorch", processes=processes)
+            for step in range(steps):
+                writer.append({pack.weights(step, rank): json.dumps({"w": stats(rank)})})
+            if ends:
+                writer.finish()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class TestParts:
+    def test_the_last_process_joins_them(self, tmp_path):
+        path = tmp_path / "p.zip"
+        in_processes(path, range(3), 4)
+        assert not path.exists()
+        assert len(list((tmp_path / "p.zip.parts").iterdir())) == 3
+        in_processes(path, [3], 4)
+        assert [one.name for one in tmp_path.iterdir()] == ["p.zip"]
+        expected = {pack.weights(step, rank) for step in range(3) for rank in range(4)}
+        assert set(entries_of(path)) == {"msprobe/pack.json", *expected}
+        with zipfile.ZipFile(path) as archive:
+            assert archive.testzip() is None
+            assert all(part.external_attr == 0o600 << 16 for part in archive.infolist())
+
+    def test_who_reads_the_pack_joins_what_did_not_end(self, tmp_path):
+        in_processes(tmp_path / "p.zip", range(2), 4)
+        in_processes(tmp_path / "p.zip", [2], 4, ends=False)
+        whole = tmp_path / "whole.zip"
+        for rank in range(3):
+            PackWriter(whole, Run("r"), "pytorch").append(
+                {pack.weights(step, rank): json.dumps({"w": stats(rank)}) for step in range(3)}
+            )
+        with read_pack(tmp_path / "p.zip") as parts, read_pack(whole) as other:
+            assert set(parts.names()) == set(other.names())
+            assert compare_packs(parts, other).agree
+            assert not parts.problems
+
+    def test_parts_of_an_earlier_run_are_not_among_them(self, tmp_path):
+        path = tmp_path / "p.zip"
+        in_processes(path, [0, 1], 2, run="first", steps=1)
+        in_processes(path, [7], 2, run="killed", steps=1)
+        in_processes(path, [0], 2, run="last", steps=1)
+        with read_pack(path) as found:
+            assert list(found.files("weights")) == [(0, 0)]
+        in_processes(path, [1], 2, run="last", steps=1)
+        assert set(entries_of(path)) == {"msprobe/pack.json", pack.weights(0, 0), pack.weights(0, 1)}
+        assert [one.name for one in tmp_path.iterdir()] == ["p.zip"]
+
+    def test_a_part_that_is_damaged_is_left_out_and_named(self, tmp_path):
+        path = tmp_path / "p.zip"
+        in_processes(path, range(3), 4)
+        one, two, _ = sorted((tmp_path / "p.zip.parts").iterdir())
+        one.write_bytes(one.read_bytes()[:100])
+        content = bytearray(two.read_bytes())
+        content[0] ^= 0xFF
+        two.write_bytes(content)
+        with read_pack(path) as found:
+            assert len(found.files("weights")) == 3
+            assert [str(one) in found.problems[0], str(two) in found.problems[1]] == [True, True]
+
+    def test_a_process_writes_its_own_entries_alone(self, tmp_path):
+        path = tmp_path / "p.zip"
+        in_processes(path, range(12), 1000)
+        parts = sorted((tmp_path / "p.zip.parts").iterdir())
+        assert max(part.stat().st_size for part in parts) < 1.1 * min(part.stat().st_size for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("groups", "size"),
+    [
+        ("(0,1,2,3,4,5,6,7) (0,1) (0,2,4,6)", 2),
+        ("(0,1,2,3,4,5,6,7) (0,1,2,3) (0,4)", 4),
+        ("(0,1,2,3)", 1),
+        ("", 1),
+        (7, 1),
+    ],
+)
+def test_neighbours_in_a_group(tmp_path, groups, size):
+    write_pack(tmp_path / "p.zip", {**OURS, pack.settings(0): {"processes": {"groups": groups}}})
+    with read_pack(tmp_path / "p.zip") as found:
+        assert neighbours(found) == size
 
 
 class TestHostile:

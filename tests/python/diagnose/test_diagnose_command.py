@@ -12,6 +12,7 @@ import sys
 
 import pytest
 from msprobe import cli
+from msprobe.grad_probe.export_command import export
 
 SCRIPT = """
 import sys
@@ -234,6 +235,8 @@ def test_a_part_that_cannot_be_read_stops_nothing(runs, diagnose, tmp_path):
 
 def test_a_gradient_file_that_cannot_be_read_is_named(runs, diagnose, tmp_path):
     shutil.copytree(runs(), tmp_path / "b")
+    shutil.rmtree(tmp_path / "b/grad_probe")
+    export(runs(), tmp_path / "b/grad_probe", "npy")
     damaged = tmp_path / "b/grad_probe/rank0/step1/3.bias.npy"
     damaged.write_bytes(damaged.read_bytes()[:20])
     code, answer, out = diagnose(runs(), tmp_path / "b")

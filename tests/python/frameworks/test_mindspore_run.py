@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stand_in
+from exported_gradients import exported_gradients
 from msprobe.port_recording import PortRecording, mindspore_recording
 from msprobe.recording.settings import run_settings
 
@@ -68,7 +69,7 @@ def test_the_steps_of_the_training_are_found(recorded: tuple[Path, list[float], 
     data = json.loads((run / "dump/step2/rank/dump.json").read_text())["data"]
     assert {"Cell.fc1.Dense.forward.0", "Cell.fc2.Dense.backward.0"} <= set(data)
     assert "Cell.fc1.Dense.forward.1" not in data
-    tables = sorted(path.name for path in (run / "grad_probe/rank0").glob("*.csv"))
+    tables = sorted(path.name for path in (exported_gradients(run) / "rank0").glob("*.csv"))
     assert tables == ["grad_summary_0.csv", "grad_summary_2.csv"]
 
 

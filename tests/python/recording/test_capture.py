@@ -13,6 +13,7 @@ import zipfile
 import msprobe
 import pytest
 import torch
+from exported_gradients import exported_gradients
 from msprobe.training.steps import FinishedSteps, OutermostCalls
 from recording_support import run_file
 from torch import nn
@@ -133,7 +134,9 @@ class TestCapture:
             train(torch.compile(model, backend="eager"), 1)
         assert [one["class"] for one in run_file(tmp_path / "out")["models"]] == ["Model"]
         names = [name for name, _ in model.named_parameters()]
-        with (tmp_path / "out/grad_probe/rank0/grad_summary_0.csv").open(encoding="utf-8-sig") as file:
+        with (exported_gradients(tmp_path / "out") / "rank0/grad_summary_0.csv").open(
+            encoding="utf-8-sig"
+        ) as file:
             assert [row["param_name"] for row in csv.DictReader(file)] == names
         diagnosis = json.loads((tmp_path / "out/dump/step0/rank/diagnosis.json").read_text())
         assert list(diagnosis["parameters"]) == names
@@ -193,10 +196,11 @@ class TestCapture:
             losses = train(model, optimizer=torch.optim.Adam)
         with msprobe.capture(twin, tmp_path / "closure", without=["config"]):
             assert train_by_closure(twin) == losses
+        gradients = {run: exported_gradients(tmp_path / run) for run in ("plain", "closure")}
         for step in range(3):
             plain, closure = (
                 (
-                    (tmp_path / run / f"grad_probe/rank0/grad_summary_{step}.csv").read_text(),
+                    (gradients[run] / f"rank0/grad_summary_{step}.csv").read_text(),
                     json.loads((tmp_path / run / f"dump/step{step}/rank/construct.json").read_text()),
                     json.loads((tmp_path / run / f"dump/step{step}/rank/diagnosis.json").read_text()),
                 )

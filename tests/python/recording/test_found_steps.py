@@ -10,6 +10,7 @@ import json
 import msprobe
 import pytest
 import torch
+from exported_gradients import exported_gradients
 from recording_support import run_file
 from torch import nn
 
@@ -253,5 +254,5 @@ class TestModels:
         assert set(state(other)["modules"]) == set(state(out)["modules"])
         modules = [{name for name in records(one) if name.startswith("Module.")} for one in (out, other)]
         assert modules[0] <= modules[1]
-        tables = [(one / "grad_probe/rank0/grad_summary_0.csv").read_text() for one in (out, other)]
+        tables = [(exported_gradients(one) / "rank0/grad_summary_0.csv").read_text() for one in (out, other)]
         assert tables[0] == tables[1]

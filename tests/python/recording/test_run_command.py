@@ -14,6 +14,7 @@ import time
 import zipfile
 
 import pytest
+from exported_gradients import exported_gradients
 from msprobe import cli
 from recording_support import BEGINNING, PLAIN, REPOSITORY, python, recorded, run_file
 
@@ -39,7 +40,7 @@ class TestAsWithout:
         assert (run.returncode, run.stdout) == (0, plain.stdout)
         assert "recorded: losses, " in run.stderr
         assert sorted(path.name for path in (tmp_path / "out/dump").iterdir()) == ["step0", "step1", "step2"]
-        assert (tmp_path / "out/grad_probe/rank0/grad_summary_2.csv").exists()
+        assert (exported_gradients(tmp_path / "out") / "rank0/grad_summary_2.csv").exists()
         lines = (tmp_path / "out/losses.rank0.csv").read_text().splitlines()
         assert [float(line.split(",")[1]).hex() for line in lines[1:]] == [
             line.split()[1] for line in plain.stdout.splitlines()[:5]
@@ -112,7 +113,7 @@ class TestAsWithout:
             assert call in data
             assert (tmp_path / f"out/dump/step{step}/rank/diagnosis.json").exists()
         assert len((tmp_path / "out/losses.rank0.csv").read_text().splitlines()) == 2
-        assert (tmp_path / "out/grad_probe/rank0/grad_summary_0.csv").exists()
+        assert (exported_gradients(tmp_path / "out") / "rank0/grad_summary_0.csv").exists()
         assert zipfile.is_zipfile(tmp_path / "out/config_check.zip")
 
     @pytest.mark.parametrize("words", [("broken.py",), ("-m", "no_such_module")])
@@ -170,7 +171,7 @@ for step in range(3):
         about = run_file(tmp_path / "out")
         assert [model["class"] for model in about["models"]] == ["G", "D"]
         assert (about["steps"], about["optimizer_steps"]) == (3, 6)
-        text = (tmp_path / "out/grad_probe/rank0/grad_summary_0.csv").read_text()
+        text = (exported_gradients(tmp_path / "out") / "rank0/grad_summary_0.csv").read_text()
         assert "G.weight" in text
         assert "D.weight" in text
         for step in range(3):
@@ -296,9 +297,10 @@ distributed.destroy_process_group()
         )
         assert run.returncode == 0, run.stderr
         assert sorted(path.name for path in (tmp_path / "out/dump/step0").iterdir()) == ["rank0", "rank1"]
+        gradients = exported_gradients(tmp_path / "out")
         for rank in (0, 1):
             assert run_file(tmp_path / "out", rank)["steps"] == 2
-            summary = tmp_path / f"out/grad_probe/rank{rank}/grad_summary_0.csv"
+            summary = gradients / f"rank{rank}/grad_summary_0.csv"
             with summary.open(encoding="utf-8-sig") as file:
                 assert [row["param_name"] for row in csv.DictReader(file)] == ["weight", "bias"]
             assert run_file(tmp_path / "out", rank)["models"][0]["class"] == "Linear"

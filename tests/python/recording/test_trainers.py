@@ -10,6 +10,7 @@ import json
 from importlib.util import find_spec
 
 import pytest
+from exported_gradients import exported_gradients
 from recording_support import REPOSITORY, python, run_file
 
 FOLDER = REPOSITORY / "examples" / "real_models"
@@ -49,6 +50,7 @@ def trainings(words, tmp_path, launcher=()):
 
 def check(folder, *, model, rank="", ranks=1):
     """Steps of two micro steps, each with all that belongs to it."""
+    gradients = exported_gradients(folder)
     for number in range(ranks):
         about = run_file(folder, number)
         assert (about["models"][0]["class"], about["steps"], about["optimizer_steps"]) == (model, 3, 3)
@@ -59,7 +61,7 @@ def check(folder, *, model, rank="", ranks=1):
             assert found["faults"] == []
             assert [len(found[part]) for part in ("inputs", "backward", "clipping")] == [2, 2, 1]
             assert [len(found[part]) for part in ("gradients_at_optimizer", "optimizer")] == [1, 1]
-            record = folder / f"grad_probe/rank{number}/grad_summary_{step}.csv"
+            record = gradients / f"rank{number}/grad_summary_{step}.csv"
             assert len(record.read_text().splitlines()) == 22
 
 

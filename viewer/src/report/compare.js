@@ -122,7 +122,8 @@ export function show(data) {
 
   // ---- heat map
 
-  const map = {left: 74, top: 22, steps: [], ranks: [], cell: 18, wide: 26, pairs: new Map()};
+  const map = {left: 74, top: 22, steps: [], ranks: [], cell: 18, wide: 26, pairs: new Map(), block: 1, grid: 0, across: 1, rows: 1};
+  const MOST_ROWS = 32;   // ranks in a list; more of them are a grid for each step
 
   function arrangeMap() {
     const sorted = key => [...new Set(data.pairs.map(pair => pair[key]))].sort((a, b) => a - b);
@@ -134,11 +135,38 @@ export function show(data) {
       if (!other || mapWeight(pair) > mapWeight(other)) map.pairs.set(key, pair);
     }
     $("map-card").classList.toggle("hidden", data.pairs.length < 2);
+    map.block = data.block > 1 ? data.block : map.ranks.length;
+    map.grid = map.ranks.length > MOST_ROWS ? columnsOf(map.ranks.length, data.block) : 0;
+    $("map-note").classList.toggle("hidden", !map.grid);
+    if (map.grid) {
+      map.cell = map.wide = map.ranks.length > 4096 ? 6 : 14;
+      map.rows = Math.ceil(map.ranks.length / map.grid);
+      map.across = Math.max(1, Math.floor((Math.max($("map").clientWidth, 400) - 8) / gridWidth()));
+      $("map-note").textContent = `A row is ${map.grid} ranks${data.block > 1 ? `, with a gap behind each ${data.block} that are neighbours in a process group, as those of tensor parallelism` : ""}. ` +
+        (data.culprits[0] ? "The one that began has a frame; what is pale came with it or behind it." : "");
+      return legend($("map-legend"), CLASSES.slice(0, 5));
+    }
     // A canvas has a largest size: thousands of ranks get thin rows.
     map.cell = Math.max(1, Math.min(18, Math.floor(10000 / map.ranks.length)));
     map.wide = Math.max(1, Math.min(26, Math.floor(10000 / map.steps.length)));
     legend($("map-legend"), CLASSES.slice(0, 5));
   }
+  // About as many columns as rows, and whole blocks.
+  const columnsOf = (ranks, block) => {
+    const side = 2 ** Math.ceil(Math.log2(ranks) / 2);
+    return block > 1 && block < ranks ? Math.ceil(side / block) * block : side;
+  };
+  const GAP = 4;
+  const columnAt = column => column * map.cell + Math.floor(column / map.block) * GAP;
+  const gridWidth = () => map.left + columnAt(map.grid) + 16, gridHeight = () => map.top + map.rows * map.cell + 14;
+  // Of a step and a rank, by their numbers in the lists of both.
+  const cellAt = (x, y) => map.grid
+    ? [map.left + x % map.across * gridWidth() + columnAt(y % map.grid), map.top + Math.floor(x / map.across) * gridHeight() + Math.floor(y / map.grid) * map.cell]
+    : [map.left + x * map.wide, map.top + y * map.cell];
+  const beganBefore = pair => {
+    const first = data.culprits[0];
+    return first && pair.step >= first.step && !(pair.step === first.step && pair.rank === first.rank);
+  };
   const mapWeight = pair => pair.worst > 0 ? pair.worst : pair.unmeasured ? 1e-9 : 0;
 
   // The colours of the classes, deeper within a class the larger the difference. Integers and flags that differ are many in
@@ -158,36 +186,47 @@ export function show(data) {
   function drawMap() {
     if (data.pairs.length < 2) return;
     const canvas = $("cells"), palette = colours(), deepest = css("--deepest");
-    const width = map.left + map.steps.length * map.wide + 32, height = map.top + map.ranks.length * map.cell + 2;
+    const width = map.grid ? Math.min(map.steps.length, map.across) * gridWidth() : map.left + map.steps.length * map.wide + 32;
+    const height = map.grid ? Math.ceil(map.steps.length / map.across) * gridHeight() : map.top + map.ranks.length * map.cell + 2;
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
     const context = prepared(canvas, width, height), gap = map.cell > 4 ? 1 : 0;
     context.fillStyle = css("--soft");
-    context.textAlign = "right";
-    const everyRank = Math.ceil(14 / map.cell), everyStep = Math.ceil(40 / map.wide);
-    map.ranks.forEach((rank, y) => y % everyRank === 0 && context.fillText(`rank ${rank}`, map.left - 6, map.top + y * map.cell + Math.min(map.cell, 14)));
-    context.textAlign = "left";
-    map.steps.forEach((step, x) => x % everyStep === 0 && context.fillText(x ? step : `step ${step}`, map.left + x * map.wide, 14));
+    const every = Math.ceil(14 / map.cell) * (map.grid || 1), everyStep = map.grid ? 1 : Math.ceil(40 / map.wide);
+    map.steps.forEach((step, x) => {
+      context.textAlign = "left";
+      if (x % everyStep === 0) context.fillText(x && !map.grid ? step : `step ${step}`, cellAt(x, 0)[0], cellAt(x, 0)[1] - map.top + 14);
+      context.textAlign = "right";
+      if (x && !map.grid) return;
+      map.ranks.forEach((rank, y) => y % every === 0 && context.fillText(`rank ${rank}`, cellAt(x, y)[0] - 6, cellAt(x, y)[1] + Math.min(map.cell, 14) - (map.grid ? 3 : 0)));
+    });
+    const framed = [];
     map.ranks.forEach((rank, y) => map.steps.forEach((step, x) => {
       const pair = map.pairs.get(`${step} ${rank}`);
       if (!pair) return;
+      const [left, top] = cellAt(x, y);
       context.fillStyle = heat(pair, palette, deepest);
-      context.globalAlpha = pair.block === null ? 0.5 : 1;
-      context.fillRect(map.left + x * map.wide, map.top + y * map.cell, Math.max(map.wide - gap, 1), Math.max(map.cell - gap, 1));
+      context.globalAlpha = map.grid ? beganBefore(pair) ? 0.4 : 1 : pair.block === null ? 0.5 : 1;
+      context.fillRect(left, top, Math.max(map.wide - gap, 1), Math.max(map.cell - gap, 1));
       context.globalAlpha = 1;
-      if (pair.step === state.pair?.step && pair.rank === state.pair?.rank) {
-        context.strokeStyle = css("--text");
-        context.lineWidth = 2;
-        context.strokeRect(map.left + x * map.wide + 1, map.top + y * map.cell + 1, Math.max(map.wide - 3, 1), Math.max(map.cell - 3, 1));
-      }
+      const first = data.culprits[0], began = map.grid && first && step === first.step && rank === first.rank;
+      if (began || pair.step === state.pair?.step && pair.rank === state.pair?.rank) framed.push([left, top, began]);
     }));
+    for (const [left, top, began] of framed) {   // over their neighbours
+      context.strokeStyle = css("--text");
+      context.lineWidth = began ? 3 : 2;
+      const out = began ? 2 : -1;
+      context.strokeRect(left - out, top - out, Math.max(map.wide - gap + 2 * out, 1), Math.max(map.cell - gap + 2 * out, 1));
+    }
   }
 
   function pairAt(event) {
-    const box = $("cells").getBoundingClientRect();
-    const step = map.steps[Math.floor((event.clientX - box.left - map.left) / map.wide)];
-    const rank = map.ranks[Math.floor((event.clientY - box.top - map.top) / map.cell)];
-    return map.pairs.get(`${step} ${rank}`);
+    const box = $("cells").getBoundingClientRect(), x = event.clientX - box.left - map.left, y = event.clientY - box.top - map.top;
+    if (!map.grid) return map.pairs.get(`${map.steps[Math.floor(x / map.wide)]} ${map.ranks[Math.floor(y / map.cell)]}`);
+    const over = Math.floor(x / gridWidth()), down = Math.floor(y / gridHeight());
+    const inside = x - over * gridWidth(), column = [...Array(map.grid).keys()].findIndex(at => inside >= columnAt(at) && inside < columnAt(at) + map.cell), row = Math.floor((y - down * gridHeight()) / map.cell);
+    if (over < 0 || over >= map.across || column < 0 || column >= map.grid || row < 0 || row >= map.rows) return undefined;
+    return map.pairs.get(`${map.steps[down * map.across + over]} ${map.ranks[row * map.grid + column]}`);
   }
 
   // ---- chart
@@ -539,7 +578,7 @@ export function show(data) {
     if (pair) goTo(pair, rows => rows.worst);
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { drawMap(); drawChart(); });
-  addEventListener("resize", soon(() => { drawMap(); drawChart(); showRows(); }));
+  addEventListener("resize", soon(() => { arrangeMap(); drawMap(); drawChart(); showRows(); }));
   const blamed = data.culprits.length ? placeOf(data.culprits[0]) : null;
   const start = blamed ?? data.pairs.find(pair => pair.block !== null && pair.differing) ?? data.pairs.find(pair => pair.block !== null) ?? data.pairs[0];
   if (start) choose(start);

@@ -21,6 +21,7 @@ export const html = `
       <span class="legend" id="map-legend"></span>
     </div>
     <div class="map" id="map"><canvas id="cells" role="img" aria-label="Heat map of ranks and steps. The list below names the same pairs."></canvas></div>
+    <p class="soft hint" id="map-note"></p>
   </section>
 
   <section class="card" aria-labelledby="line-title">

@@ -185,12 +185,12 @@ int Table::column(std::string_view name) const noexcept {
   return found == header.end() ? -1 : static_cast<int>(found - header.begin());
 }
 
-Table read_csv(const std::filesystem::path& path) {
-  const std::string content = read_csv_text(path);
-  std::string_view text = content;
+Table read_csv(const std::filesystem::path& path) { return parse_csv(read_csv_text(path), path.string()); }
+
+Table parse_csv(std::string_view text, const std::string& path) {
   if (text.starts_with(csv::kByteOrderMark)) text.remove_prefix(csv::kByteOrderMark.size());
 
-  CsvParser parser(text, path.string());
+  CsvParser parser(text, path);
   Table table;
   if (!parser.next_row(table.header)) parser.fail(1, "the file is empty, expected a header line");
   for (std::string& cell : table.header) cell = csv::without_guard(cell);

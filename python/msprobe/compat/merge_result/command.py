@@ -13,8 +13,12 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     from msprobe.compat.merge_result.merge_result import merge_result
     from msprobe.native import log_on_stderr
+    from msprobe.terminal.progress import Working
 
-    with log_on_stderr("ERROR" if options.quiet else "WARNING"):
+    with (
+        log_on_stderr("ERROR" if options.quiet else "WARNING"),
+        Working("merge_result", shown=not options.quiet),
+    ):
         output = merge_result(options.input, options.output, options.config)
     say_files([str(output)], options)
     return 0

@@ -33,6 +33,17 @@ def current_rank() -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
+def process_count() -> int:
+    """How many processes the run has: of torch.distributed, before it is initialised what the launcher says;
+    1: it is alone, or does not know.
+    """
+    distributed = _distributed()
+    if distributed is not None:
+        return int(distributed.get_world_size())
+    text = os.environ.get("WORLD_SIZE", "")
+    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 10 else 1
+
+
 def own_run(path: Path) -> Run:
     """The run that this process belongs to, for the next pack at `path`."""
     key = os.path.realpath(path)

@@ -22,6 +22,7 @@ DYNAMIC: Final = "hyperparameters/hyperparameters_dynamic.json"
 
 # ---- what only msprobe knows: in a folder of its own, which mindstudio-probe does not look at
 OWN: Final = "msprobe/"
+PARTS: Final = ".parts"  # behind the name of a pack: the folder where processes have their parts of it
 ABOUT: Final = OWN + "pack.json"
 VARIABLES: Final = OWN + "variables.json"  # of the program, which may be hyper-parameters
 FINGERPRINTS: Final = OWN + "fingerprints/"

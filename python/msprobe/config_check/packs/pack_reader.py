@@ -10,16 +10,17 @@ import json
 import os
 import stat
 import struct
+import tempfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.config_check.packs import pack
+from msprobe.config_check.packs import pack, parts
 from msprobe.files.atomic_file import make_directory
 from msprobe.files.credentials import concealed_in, concealed_tree
 from msprobe.files.regular_file import open_to_read, open_to_write
-from msprobe.native import FormatError, InvalidArgument, IoError, core
+from msprobe.native import Error, FormatError, InvalidArgument, IoError, core
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -224,25 +225,52 @@ def _concealed(entry: str, content: bytes) -> bytes:
 
 
 def read_pack(path: str | os.PathLike[str]) -> Pack:
-    """Opens a pack. Raises InvalidArgument for a path that names no file, and FormatError for what is no zip,
-    is damaged as a whole, or is too large once unpacked.
+    """Opens a pack, with the parts of processes that did not end. Raises InvalidArgument for a path that
+    names no file, and FormatError for what is no zip, is damaged as a whole, or is too large once unpacked.
     """
     where = Path(path)
-    if not where.is_file():
-        found = "is no file" if where.exists() else "does not exist"
-        raise InvalidArgument(f"{where} {found}; expected a pack, a zip file")
-    _check_end(where)
+    found = parts.newest(parts.parts_of(where))
+    if not found:
+        return _read_file(where, where)
+    with tempfile.TemporaryDirectory(prefix="msprobe_pack_") as folder:
+        whole = Path(folder, "joined.zip")
+        sources = [part.path for part in found]
+        if where.is_file() and parts.is_of(found[0], _run_of(where)):
+            sources.append(where)
+        try:
+            problems = parts.join(sources, whole)
+        except OSError as error:
+            raise IoError(f"cannot join the parts of {where}: {error.strerror or error}") from error
+        result = _read_file(whole, where)  # it is mapped
+    result.problems += problems
+    return result
+
+
+def _run_of(path: Path) -> str:
+    """The run that wrote a pack; empty: it is not known."""
     try:
-        with open_to_read(where) as file, zipfile.ZipFile(file) as archive:
-            parts = archive.infolist()
+        return str(_read_file(path, path).about().get("run", ""))
+    except Error:
+        return ""
+
+
+def _read_file(path: Path, name: Path) -> Pack:
+    """name: what messages call it."""
+    if not path.is_file():
+        found = "is no file" if path.exists() else "does not exist"
+        raise InvalidArgument(f"{name} {found}; expected a pack, a zip file")
+    _check_end(path)
+    try:
+        with open_to_read(path) as file, zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, struct.error) as error:
-        raise FormatError(f"{where}: expected a pack, a zip file, found a damaged one: {error}") from error
+        raise FormatError(f"{name}: expected a pack, a zip file, found a damaged one: {error}") from error
     except OSError as error:
-        raise InvalidArgument(f"{where}: cannot read the pack: {error.strerror or error}") from error
-    _check_sizes(where, parts)
-    result = Pack(where, core.PackFile(where))
-    result._take(parts)
-    _check_kind(where, result)
+        raise InvalidArgument(f"{name}: cannot read the pack: {error.strerror or error}") from error
+    _check_sizes(path, entries)
+    result = Pack(name, core.PackFile(path))
+    result._take(entries)
+    _check_kind(name, result)
     return result
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.config_check.packs import pack
+from msprobe.config_check.packs import pack, parts
 from msprobe.files.atomic_file import make_directory
 from msprobe.files.regular_file import descriptor_of, open_to_read, open_to_write
 from msprobe.native import InvalidArgument, IoError, __version__, log
@@ -43,15 +43,18 @@ class Run:
 
 class PackWriter:
     """Appends entries to a pack. Each append makes a new file and renames it, so a killed process leaves the
-    old file or the new one; the processes of a run take turns.
+    old file or the new one. Of several processes each has a part of its own (parts.py) until finish(); where
+    their number is not known, they take turns.
     """
 
-    def __init__(self, path: str | os.PathLike[str], run: Run, framework: str) -> None:
+    def __init__(self, path: str | os.PathLike[str], run: Run, framework: str, *, processes: int = 1) -> None:
         """Raises InvalidArgument when something that is no pack has this name: it would be lost; and IoError
         when the folder cannot be made.
         """
         self.path = Path(path)
         self._run = run
+        self._processes = processes
+        self._part = parts.own_part(self.path, run.id, run.number) if processes > 1 else None
         self._about = {
             "format": pack.FORMAT,
             "version": __version__,
@@ -71,6 +74,9 @@ class PackWriter:
         """Adds entries; those of an earlier run go. Raises IoError."""
         if not entries:
             return
+        if self._part is not None:
+            self._append_to_part(self._part, entries)
+            return
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         try:
             with _turn(self.path):
@@ -89,9 +95,52 @@ class PackWriter:
                 os.replace(temporary, self.path)
         except OSError as error:
             temporary.unlink(missing_ok=True)
-            result = IoError(f"cannot write {self.path}: {error.strerror or error}")
-            result.errno, result.filename = error.errno, str(self.path)
-            raise result from error
+            raise self._cannot_write(error) from error
+
+    def finish(self) -> None:
+        """After the last append of this process: the last one of the run joins the parts. Raises IoError."""
+        if self._part is None:
+            return
+        try:
+            with contextlib.suppress(FileNotFoundError):  # nothing was appended since
+                os.replace(self._part, parts.as_done(self._part))
+                parts.join_at_end(self.path, self._run.id, self._run.number, self._processes)
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    def _append_to_part(self, part: Path, entries: Mapping[str, str]) -> None:
+        temporary = part.with_name(f".{part.name}.tmp")
+        try:
+            if not part.exists():
+                make_directory(part.parent)
+                if self._is_late():
+                    return
+                entries = {pack.ABOUT: json.dumps(self._about, indent=4), **entries}
+            with (
+                open_to_write(temporary) as file,
+                contextlib.suppress(FileNotFoundError),
+                open_to_read(part) as earlier,
+            ):
+                shutil.copyfileobj(earlier, file)
+            _add(temporary, entries)
+            os.replace(temporary, part)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise self._cannot_write(error) from error
+
+    def _is_late(self) -> bool:
+        """Whether this run has begun the next pack. Parts of earlier runs go."""
+        for other in parts.parts_of(self.path):
+            if not parts.is_of(other, self._run.id) or other.number < self._run.number:
+                other.path.unlink(missing_ok=True)
+            elif other.number > self._run.number:
+                return True
+        return False
+
+    def _cannot_write(self, error: OSError) -> IoError:
+        result = IoError(f"cannot write {self.path}: {error.strerror or error}")
+        result.errno, result.filename = error.errno, str(self.path)
+        return result
 
     def _run_of_file(self) -> Run | None:
         """Of the pack that is there; None where there is none, or one of another tool."""
