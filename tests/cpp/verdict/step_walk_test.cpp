@@ -191,6 +191,16 @@ TEST_CASE("flow: a view is the tensor that it was made of, and few digits tell n
   CHECK(has_key("1.25", "0.75"));
   CHECK_FALSE(has_key("1.5", "0.75"));
   CHECK_FALSE(has_key("1.25", "1.25"));
+  const auto has_key_alone = [](const std::string& value) {
+    const trace::Trace one = trace::parse_trace(
+        R"({"task": "statistics", "level": "L1", "data": {"Tensor.sum.0.forward": {"input_args": [], "output": )"
+        R"([{"type": "torch.Tensor", "shape": [], "dtype": "torch.float32", "Max": )" +
+            value + R"(, "Min": )" + value + R"(, "Mean": )" + value + R"(, "Norm": )" + value + "}]}}}",
+        "dump.json");
+    return verdict::value_key(one, one.all_items()[0]) != 0;
+  };
+  CHECK(has_key_alone("0.123456"));
+  CHECK_FALSE(has_key_alone("0.12345"));
 }
 
 // ---- how sure an answer is
