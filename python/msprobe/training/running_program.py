@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Mapping
+from collections import UserDict
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -91,26 +91,38 @@ def _tensors_in(path: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
             yield from _tensors_in(f"{path}.{name}", item, depth + 1)
 
 
+def attributes_of(value: Any) -> dict[str, Any]:
+    """Without a look at properties, or at what a class makes of its attributes."""
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return attributes if isinstance(attributes, dict) else {}
+
+
 def _items(value: Any) -> list[tuple[str, Any]]:
-    """Of a container; nothing of what is none."""
-    kind = type(value)
+    """Of a container; nothing of what is none. Nothing of the program is run for it: its classes may compute
+    what they are asked for.
+    """
+    kind: Any = type(value)
     form = _form_of(kind)
-    if form == "mapping":
-        if len(value) <= _MOST_ITEMS:
-            return [(key, item) for key, item in value.items() if isinstance(key, str)]
-    elif form == "sequence":
-        if len(value) <= _MOST_ITEMS:
-            return list(zip(getattr(kind, "_fields", map(str, range(len(value)))), value))
-    elif form == "dataclass":
-        return [(one.name, getattr(value, one.name, None)) for one in fields(kind)]
+    if form is UserDict:
+        value, form = attributes_of(value).get("data"), dict
+    if form is dict and issubclass(type(value), dict):
+        if dict.__len__(value) <= _MOST_ITEMS:
+            return [(key, item) for key, item in dict.items(value) if isinstance(key, str)]
+    elif form in (list, tuple):
+        if form.__len__(value) <= _MOST_ITEMS:
+            names = getattr(kind, "_fields", None) or map(str, range(_MOST_ITEMS))
+            return list(zip(names, form.__iter__(value)))
+    elif form is object:
+        attributes = attributes_of(value)
+        return [(one.name, attributes[one.name]) for one in fields(kind) if one.name in attributes]
     return []
 
 
 @functools.lru_cache(maxsize=512)
-def _form_of(kind: type) -> str:
-    """Asked for each variable of each function; an abstract base class answers slowly."""
-    if issubclass(kind, Mapping):
-        return "mapping"
-    if issubclass(kind, (list, tuple)):
-        return "sequence"
-    return "dataclass" if is_dataclass(kind) else ""
+def _form_of(kind: type) -> Any:
+    """Which container a class is, of dict, UserDict, list, tuple; object: a dataclass. None: none."""
+    form = next((form for form in (dict, UserDict, list, tuple) if issubclass(kind, form)), None)
+    return object if form is None and is_dataclass(kind) else form

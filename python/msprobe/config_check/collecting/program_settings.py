@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.config_check.collecting.hyperparameters import Parameters, flattened, merge
 from msprobe.native import log
 from msprobe.training.model_parts import modules
-from msprobe.training.running_program import frames_of_program, variables_of
+from msprobe.training.running_program import attributes_of, frames_of_program, variables_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -117,7 +117,7 @@ class _Found:
             return
         if self._is_seen(owner) or self.settings(owner):
             return
-        attributes = _attributes(owner)
+        attributes = attributes_of(owner)
         plain = {name: value for name, value in attributes.items() if _is_variable(name, value)}
         self._guess(type(owner).__name__, plain)
         for value in list(attributes.values()):
@@ -129,7 +129,7 @@ class _Found:
     def module(self, module: Any) -> None:
         for part in list(modules(module)):
             self.settings(part)
-            attributes = _attributes(part)
+            attributes = attributes_of(part)
             for name in _OF_A_MODULE:
                 if attributes.get(name) is not None:
                     self._of_module(attributes[name])
@@ -156,7 +156,7 @@ class _Found:
         if self.settings(value) or self._is_seen(value):
             return
         if not isinstance(value, Mapping):
-            self._add("config", _attributes(value))
+            self._add("config", attributes_of(value))
         elif any(_reader(one) for one in value.values()):
             for name, one in value.items():  # of adapters, by their names
                 reader = _reader(one)
@@ -216,13 +216,13 @@ def _reader(value: Any) -> Reader | None:
 
 
 def _of_dataclass(value: Any) -> tuple[str, Any]:
-    attributes = _attributes(value)
+    attributes = attributes_of(value)
     names = (one.name for one in fields(value))
     return type(value).__name__, {name: attributes[name] for name in names if name in attributes}
 
 
 def _of_attributes(value: Any) -> tuple[str, Any]:
-    return type(value).__name__, _attributes(value)
+    return type(value).__name__, attributes_of(value)
 
 
 def _of_omegaconf(value: Any) -> tuple[str, Any]:
@@ -230,11 +230,11 @@ def _of_omegaconf(value: Any) -> tuple[str, Any]:
 
 
 def _of_deepspeed(engine: Any) -> tuple[str, Any]:
-    return "DeepSpeed", getattr(_attributes(engine).get("_config"), "_param_dict", None)
+    return "DeepSpeed", getattr(attributes_of(engine).get("_config"), "_param_dict", None)
 
 
 def _of_diffusers(value: Any) -> tuple[str, Any]:
-    return type(value).__name__, _attributes(value).get("_internal_dict")
+    return type(value).__name__, attributes_of(value).get("_internal_dict")
 
 
 # By the package and the name of a class; those derived from it count, too.
@@ -251,15 +251,6 @@ _READERS: dict[tuple[str, str], Reader] = {
 
 
 # ---- what is plain
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    """Without a look at properties, or at what a class makes of its attributes."""
-    try:
-        attributes = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return attributes if isinstance(attributes, dict) else {}
 
 
 def _is_module(value: Any) -> bool:
