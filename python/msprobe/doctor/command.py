@@ -68,7 +68,16 @@ def main(arguments: list[str]) -> int:
         for finding in findings:
             if not asked.quiet or finding.level == "problem":
                 print(_line(finding))
+        if not asked.quiet and asked.device is None:
+            print(_last_line(findings))
     return 1 if any(finding.level == "problem" for finding in findings) else 0
+
+
+def _last_line(findings: list[Finding]) -> str:
+    wrong = [finding.name for finding in findings if finding.level == "problem"]
+    if wrong:
+        return f"\n{len(wrong)} of these need{'s' if len(wrong) == 1 else ''} you: {', '.join(wrong)}"
+    return "\nAll works."
 
 
 def examine() -> list[Finding]:
