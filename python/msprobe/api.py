@@ -339,7 +339,7 @@ def ckpt(
 
     if output is not None:
         file = result_file(output)
-        check_new_file(file, force=force)
+        check_new_file(file, force=force, makes_folder=True)
     options = CheckpointOptions(mapping=mapping, rules=rules, optimizer=optimizer, hash=hash, threads=threads)
     result = compare_checkpoints(reference, target, options)
     if output is not None:

@@ -56,10 +56,13 @@ def new_results(
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def check_new_file(file: Path, *, force: bool = False) -> None:
-    """As new_results(), for a result that is one file, which is written as a whole anyway."""
-    if file.is_dir() or (file.parent.exists() and not file.parent.is_dir()):
-        reason = "it is a folder" if file.is_dir() else f"{file.parent} is no folder"
+def check_new_file(file: Path, *, force: bool = False, makes_folder: bool = False) -> None:
+    """As new_results(), for a result that is one file, which is written as a whole anyway. makes_folder: who
+    writes it makes its folder.
+    """
+    has_folder = file.parent.is_dir() or (makes_folder and not file.parent.exists())
+    if file.is_dir() or not has_folder:
+        reason = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
         raise InvalidArgument(f"{file}: expected the name of a file to write: {reason}")
     if os.path.lexists(file) and not force:
         raise InvalidArgument(
