@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def layout_of(section: GradProbeConfig) -> Literal["npy", "packed"]:
-    """That of the existing tool, unless something else was asked for."""
+    """That of mindstudio-probe, unless something else was asked for."""
     return "packed" if section.layout == "packed" else "npy"
 
 
