@@ -151,6 +151,11 @@ class Feeder(AlongTheTraining):
         """Anew, with the dtypes of the other run: what was not restored is not there."""
         parameters = dict(self.named("parameters"))
         held = {id(one) for group in optimizer.param_groups for one in group["params"]}
+        for name, parameter in parameters.items():
+            state = optimizer.state.get(parameter, {}) if id(parameter) in held else {}
+            for key in [one for one in state if f"{prefix}{name}.{one}" not in self._values]:
+                if hasattr(state[key], "numel"):  # the other run has none
+                    del state[key]
         for name, value in self._values.items():
             if name.startswith(prefix):
                 path, _, key = name.removeprefix(prefix).rpartition(".")
