@@ -17,6 +17,7 @@
 #include "../python_values.h"
 #include "core.h"
 #include "msprobe/config.h"
+#include "msprobe/stats.h"
 #include "port_tensor.h"
 
 namespace {
@@ -63,7 +64,12 @@ class PortValues final : public FrameworkValues {
         recorder_(session.recorder()),
         tensor_type_(port.attr("tensor_type")),
         view_(port.attr("view")),
-        special_(port.attr("special")) {}
+        special_(port.attr("special")),
+        npy_(writes_npy(port)) {}
+
+  static bool writes_npy(const py::object& port) {
+    return py::getattr(port, "npy", py::bool_(true)).cast<bool>();
+  }
 
   bool is_tensor(PyObject* value) const {
     const int is_one = PyObject_IsInstance(value, tensor_type_.ptr());
@@ -86,6 +92,7 @@ class PortValues final : public FrameworkValues {
     element.dtype = msprobe::dtype_named(tensor.dtype);
     if (!element.dtype) element.dtype_text = tensor.dtype;
     element.shape = tensor.shape;
+    element.requires_grad = tensor.requires_grad;
     std::string data_name;
     if (!tensor.address) {
       recorder_.note_skipped("statistics of a tensor that " + tensor.unreadable);
@@ -111,9 +118,31 @@ class PortValues final : public FrameworkValues {
   bool put_special(PyObject* value, std::string_view key, ValueWriter& to) {
     const py::object said = special_(py::reinterpret_borrow<py::object>(value), key);
     if (said.is_none()) return false;
-    const auto [type, text] = said.cast<std::pair<std::string, std::string>>();
-    to.out().typed_text(type, text);
+    if (py::isinstance<py::tuple>(said)) {
+      const auto [type, text] = said.cast<std::pair<std::string, std::string>>();
+      to.out().typed_text(type, text);
+    } else if (py::isinstance<py::list>(said)) {
+      to.out().size(said.cast<std::vector<std::int64_t>>());
+    } else {
+      put_fields(said, to.out());
+    }
     return true;
+  }
+
+  // Texts, and lists of integers.
+  static void put_fields(const py::dict& fields, trace::ElementWriter& out) {
+    out.begin_object();
+    for (const auto& [key, value] : fields) {
+      out.key(key.cast<std::string>());
+      if (py::isinstance<py::str>(value)) {
+        out.plain_text(value.cast<std::string>());
+        continue;
+      }
+      out.begin_list();
+      for (const std::int64_t number : value.cast<std::vector<std::int64_t>>()) out.plain_integer(number);
+      out.end();
+    }
+    out.end();
   }
 
   trace::Statistics measure(const msprobe::TensorView& view, std::size_t bytes) {
@@ -147,7 +176,7 @@ class PortValues final : public FrameworkValues {
     }
     dump::StoredTensor stored;
     stored.dtype = view.dtype;
-    if (view.dtype == msprobe::DType::kBFloat16) {  // which NumPy's files do not have
+    if (npy_ && view.dtype == msprobe::DType::kBFloat16) {  // which NumPy's files do not have
       *owner = as_float32(*owner);
       stored.dtype = msprobe::DType::kFloat32;
     }
@@ -162,6 +191,7 @@ class PortValues final : public FrameworkValues {
   Held<> tensor_type_;
   Held<> view_;
   Held<> special_;
+  bool npy_;
   std::optional<msprobe::ThreadPool> pool_;
   bool pool_in_use_ = false;  // guarded by Python's lock
 };
@@ -218,10 +248,11 @@ class PortSession : public std::enable_shared_from_this<PortSession> {
 
   // Null: nothing of the call is wanted.
   std::unique_ptr<PortCall> begin_call(const std::string& name, const py::tuple& args, const py::dict& kwargs,
-                                       bool returns_arguments) {
+                                       bool returns_arguments, bool is_recompute) {
     if (!wants(name)) return nullptr;
     auto call = std::make_unique<PortCall>();
     call->call.name = name;
+    call->call.is_recompute = is_recompute;
     call->call.returns_arguments = returns_arguments;
     call->around = session_.recorder().innermost();
     Values values(*this, args, kwargs);
@@ -235,10 +266,11 @@ class PortSession : public std::enable_shared_from_this<PortSession> {
     session_.end_call(call.call, values);
   }
 
-  std::unique_ptr<PortCall> begin_module(const std::string& name) {
+  std::unique_ptr<PortCall> begin_module(const std::string& name, bool is_recompute) {
     if (!wants(name)) return nullptr;
     auto call = std::make_unique<PortCall>();
     call->call.name = name;
+    call->call.is_recompute = is_recompute;
     call->is_module = true;
     call->around = session_.recorder().innermost();
     session_.begin_module(call->call);
@@ -252,6 +284,10 @@ class PortSession : public std::enable_shared_from_this<PortSession> {
     session_.end_module(call.call, &values);
   }
   void fail_module(PortCall& call) { session_.end_module(call.call, nullptr); }
+
+  // A place in the hierarchy that is no module: "optimizer".
+  void open_phase(const std::string& name) { session_.open_phase(name); }
+  void close_phase(const std::string& name) { session_.close_phase(name); }
 
   // Gradients of the results and of the arguments, None where there is none.
   void write_backward(const PortCall& call, const py::tuple& of_outputs, const py::tuple& of_inputs) {
@@ -357,10 +393,14 @@ class PortSession : public std::enable_shared_from_this<PortSession> {
     options.framework = {.name = port.attr("name").cast<std::string>(),
                          .package = port.attr("package").cast<std::string>(),
                          .qualifies_dtypes = port.attr("qualifies_dtypes").cast<bool>(),
-                         .has_requires_grad = false,
-                         .has_recompute = false};
-    options.npy = true;
+                         .has_requires_grad = says(port, "has_requires_grad"),
+                         .has_recompute = says(port, "has_recompute")};
+    options.npy = PortValues::writes_npy(port);
     return options;
+  }
+
+  static bool says(const py::object& port, const char* name) {
+    return py::getattr(port, name, py::bool_(false)).cast<bool>();
   }
 
   bool wants(const std::string& name) const {
@@ -445,9 +485,22 @@ std::vector<std::pair<py::object, py::cpp_function>> PortSession::save_gradients
   return fills;
 }
 
+// What diagnosis.json says of the elements of a tensor: JSON members, without braces.
+std::string state_statistics(const py::object& said) {
+  const PortTensor tensor(said);
+  const std::optional<msprobe::DType> dtype = msprobe::dtype_named(tensor.dtype);
+  if (!tensor.address) throw msprobe::UnsupportedError("a tensor that " + tensor.unreadable);
+  if (!dtype) throw msprobe::UnsupportedError("elements of type " + tensor.dtype + " have no arithmetic");
+  msprobe::stats::SummaryOptions options;
+  options.checksum = msprobe::stats::SummaryOptions::Checksum::kNative;
+  options.sketch = !tensor.shape.empty();
+  return dump::state_members(msprobe::stats::summarize(tensor.view(*dtype), options));
+}
+
 }  // namespace
 
 void register_dump(py::module_& m) {
+  m.def("state_statistics", &state_statistics, py::arg("view"));
   py::class_<PortCall>(m, "DumpCall", py::is_final())
       .def_property_readonly("name", [](const PortCall& self) { return self.call.name; })
       .def_property_readonly("watches_backward",
@@ -463,13 +516,15 @@ void register_dump(py::module_& m) {
       .def("set_collecting", &PortSession::set_collecting, py::arg("collecting"))
       .def_property_readonly("is_collecting", &PortSession::is_collecting)
       .def("begin_call", &PortSession::begin_call, py::arg("name"), py::arg("args"), py::arg("kwargs"),
-           py::arg("returns_arguments") = false)
+           py::arg("returns_arguments") = false, py::arg("is_recompute") = false)
       .def("end_call", &PortSession::end_call, py::arg("call"), py::arg("args"), py::arg("kwargs"),
            py::arg("result"))
-      .def("begin_module", &PortSession::begin_module, py::arg("name"))
+      .def("begin_module", &PortSession::begin_module, py::arg("name"), py::arg("is_recompute") = false)
       .def("end_module", &PortSession::end_module, py::arg("call"), py::arg("args"), py::arg("kwargs"),
            py::arg("result"), py::arg("parameters"))
       .def("fail_module", &PortSession::fail_module, py::arg("call"))
+      .def("open_phase", &PortSession::open_phase, py::arg("name"))
+      .def("close_phase", &PortSession::close_phase, py::arg("name"))
       .def("write_backward", &PortSession::write_backward, py::arg("call"), py::arg("of_outputs"),
            py::arg("of_inputs"))
       .def("watch_parameters", &PortSession::watch_parameters, py::arg("module"), py::arg("names"))

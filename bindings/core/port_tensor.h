@@ -14,8 +14,8 @@
 #include "msprobe/tensor_view.h"
 
 /// What the port of a framework (python/msprobe/frameworks/port.py) says of a tensor: (address, dtype, shape,
-/// strides, owner). In place of the address a text says why there is no memory to read. Keeps the memory
-/// alive; needs Python's lock.
+/// strides, owner), and whether it requires a gradient, where that is told. In place of the address a text
+/// says why there is no memory to read. Keeps the memory alive; needs Python's lock.
 struct PortTensor {
   std::optional<std::uintptr_t> address;
   std::string unreadable;
@@ -23,12 +23,14 @@ struct PortTensor {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;  // in elements
   Held<> owner;                       // of the memory
+  bool requires_grad = false;
 
   explicit PortTensor(const py::object& view) {
     const auto said = py::tuple(view);
-    if (said.size() != 5)
+    if (said.size() != 5 && said.size() != 6)
       throw msprobe::InvalidArgument("view(): expected (address, dtype, shape, strides, owner) of a tensor");
     owner = py::object(said[4]);
+    if (said.size() == 6) requires_grad = said[5].cast<bool>();
     if (py::isinstance<py::str>(said[0])) {
       unreadable = said[0].cast<std::string>();
     } else {

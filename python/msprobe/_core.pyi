@@ -1260,6 +1260,8 @@ class _DumpReport(TypedDict):
     first_nan: str
     has_enough_overflows: bool
 
+def state_statistics(view: Any) -> str: ...
+
 @final
 class DumpSession:
     """The data dump of a framework that Python alone knows (docs/adr/0036)."""
@@ -1274,12 +1276,17 @@ class DumpSession:
     @property
     def is_collecting(self) -> bool: ...
     def begin_call(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], returns_arguments: bool = False
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        returns_arguments: bool = False,
+        is_recompute: bool = False,
     ) -> DumpCall | None: ...
     def end_call(
         self, call: DumpCall, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None: ...
-    def begin_module(self, name: str) -> DumpCall | None: ...
+    def begin_module(self, name: str, is_recompute: bool = False) -> DumpCall | None: ...
     def end_module(
         self,
         call: DumpCall,
@@ -1289,6 +1296,8 @@ class DumpSession:
         parameters: dict[str, Any],
     ) -> None: ...
     def fail_module(self, call: DumpCall) -> None: ...
+    def open_phase(self, name: str) -> None: ...
+    def close_phase(self, name: str) -> None: ...
     def write_backward(
         self, call: DumpCall, of_outputs: tuple[Any, ...], of_inputs: tuple[Any, ...]
     ) -> None: ...

@@ -9,6 +9,8 @@ before native code runs.
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 import logging
 import os
 import sys
@@ -114,36 +116,57 @@ def import_torch() -> ModuleType:
 
 
 def torch_adapter() -> ModuleType:
-    """The module ``msprobe._torch``; it needs torch, and only code inside a training process asks for it.
+    """The module ``msprobe._torch``, or where it does not fit this torch what does the same by way of Python;
+    it needs torch, and only code inside a training process asks for it.
 
-    Raises UnsupportedError where torch is missing, and where the module was not built, or was built for
-    another torch.
+    Raises UnsupportedError where torch is missing, where a module that fits cannot be loaded, and where torch
+    has not what recording through Python needs.
     """
     torch = import_torch()
-    release = ".".join(_release(torch.__version__))
-    again = (
-        f"install the wheel msprobe-...+torch{release} in the environment of this torch, "
-        "or in a clone `pip install . --no-build-isolation`"
-    )
     built = core.built_with_torch
-    if built is None:
-        raise UnsupportedError(
-            f"this msprobe was built without torch, expected one built with torch {torch.__version__}: "
-            + again
-        )
     # Before it is loaded: its symbols may be there in another torch, and mean something else.
-    if _release(built) != _release(torch.__version__):
-        raise UnsupportedError(
-            f"msprobe._torch was built with torch {built}, found torch {torch.__version__}: {again}"
-        )
+    if (
+        built is None
+        or _release(built) != _release(torch.__version__)
+        or os.environ.get(_RECORDER) == "python"
+    ):
+        return _python_adapter(torch.__version__)
     try:
         from msprobe import _torch
     except ImportError as error:
         raise UnsupportedError(
             f"msprobe._torch, built with torch {built}, cannot be loaded with torch {torch.__version__} "
-            f"({error}): {again}"
+            f"({error}): {_again(torch.__version__)}"
         ) from error
     return _torch
+
+
+_RECORDER = "MSPROBE_RECORDER"  # "python": as if no native recorder fitted
+_PYTHON_ADAPTER = "msprobe.frameworks.torch.adapter"  # found by name: nothing below knows a framework
+
+
+@functools.cache
+def _python_adapter(found: str) -> ModuleType:
+    built = core.built_with_torch
+    what = "without torch" if built is None else f"with torch {built}"
+    log.warning(
+        "this msprobe was built %s, found torch %s: it records through Python, which costs more time "
+        "(docs/limits.md); for the native recorder %s",
+        what,
+        found,
+        _again(found),
+    )
+    try:
+        return importlib.import_module(_PYTHON_ADAPTER)
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedError(f"torch {found} cannot be recorded ({error}): {_again(found)}") from error
+
+
+def _again(found: str) -> str:
+    return (
+        f"install the wheel msprobe-...+torch{'.'.join(_release(found))} in the environment of this torch, "
+        "or in a clone `pip install . --no-build-isolation`"
+    )
 
 
 def _release(version: str) -> list[str]:

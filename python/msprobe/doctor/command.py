@@ -134,7 +134,11 @@ def _torch() -> Iterator[Finding]:
     yield Finding("torch", "ok", f"{torch.__version__}, {torch.get_num_threads()} threads")
     try:
         adapter = torch_adapter()
-        yield Finding("msprobe._torch", "ok", f"built with torch {adapter.built_with_torch}")
+        if adapter.__name__ == "msprobe._torch":
+            yield Finding("msprobe._torch", "ok", f"built with torch {adapter.built_with_torch}")
+        else:
+            text = f"built with torch {adapter.built_with_torch}: this torch is recorded through Python"
+            yield Finding("msprobe._torch", "note", text, "the wheel +torchX.Y records it natively")
     except UnsupportedError as error:
         yield Finding("msprobe._torch", "problem", str(error))
     yield from _devices(torch)

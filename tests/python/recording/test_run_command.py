@@ -335,14 +335,12 @@ dump.DataDump.stop = fail
         assert "losses: begin step: KeyError" in notes
         assert run_file(tmp_path / "out")["steps"] == 5
 
-    def test_a_msprobe_without_torch_says_that_nothing_is_recorded(self, script, tmp_path):
+    def test_a_msprobe_that_was_built_without_torch_records_through_python(self, script, tmp_path):
         script("import msprobe.native\nmsprobe.native.core.built_with_torch = None\n" + PLAIN)
         run = recorded("train.py", cwd=tmp_path)
         assert (run.returncode, run.stdout) == (0, python("train.py", cwd=tmp_path).stdout)
-        assert "nothing is recorded: UnsupportedError: this msprobe was built without torch" in run.stderr
-        assert "recorded: nothing" in run.stderr
-        assert run_file(tmp_path / "out")["recorded"] == {}
-        assert [path.name for path in (tmp_path / "out").iterdir()] == ["run.rank0.json"]
+        assert "this msprobe was built without torch" in run.stderr
+        assert {"losses", "gradients", "dump"} <= set(run_file(tmp_path / "out")["recorded"])
 
 
 class TestEnvironmentVariable:

@@ -8,8 +8,8 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from msprobe.frameworks.backward import BackwardOfCall, number_of
 from msprobe.frameworks.mindspore import import_mindspore
-from msprobe.frameworks.mindspore.backward import BackwardOfCall, number_of
 from msprobe.frameworks.mindspore.calls import (
     OffWhileCompiled,
     OptimizerCalls,
@@ -184,7 +184,7 @@ class MindSporePort:
     def before_backward(self, inputs: Sequence[Any], first_node: int) -> Backward | None:
         if not self._shows_nodes:
             return None
-        return BackwardOfCall(inputs, first_node, self._sum)
+        return BackwardOfCall(inputs, first_node, self._sum, _edge_of, _key_of)
 
     def newest_node(self, tensors: Sequence[Any]) -> int:
         nodes = (tensor._grad_node for tensor in tensors)
@@ -255,3 +255,13 @@ class MindSporePort:
             return None
         plain = found.astype(self._ms.float32) if str(found.dtype) == "BFloat16" else found
         return float(plain.asnumpy().reshape(-1)[0])
+
+
+def _edge_of(tensor: Any) -> tuple[Any, int] | None:
+    node = tensor._grad_node
+    return None if node is None else (node, tensor._output_index)
+
+
+def _key_of(node: Any) -> int:
+    key: int = node._unique_id()
+    return key

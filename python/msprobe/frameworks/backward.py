@@ -3,8 +3,9 @@
 """The gradients of one call: what arrives at its results, and what it gives to each of its arguments, which
 is a part of the gradient where the argument is used elsewhere, too.
 
-They are read at the nodes of MindSpore's graph. Nothing is put into the graph: an identity around a call
-would change the order in which gradients are added up, and so the numbers of the training.
+They are read at the nodes of the framework's graph, which MindSpore shows to Python as PyTorch does. Nothing
+is put into the graph: an identity around a call would change the order in which gradients are added up, and
+so the numbers of the training.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    Edge = tuple[Any, int]  # a node, and which of its results
     Done = Callable[[Sequence[Any], Sequence[Any]], None]
 
 # A leaf's number is the largest there is.
@@ -28,35 +30,64 @@ def number_of(node: Any) -> int:
 
 class BackwardOfCall:
     """inputs: the tensors that the call is given. first_node: nodes up to this number are older than it.
-    add(a, b): the sum of two gradients.
+    add(a, b): the sum of two gradients. edge_of: where the gradient of a tensor goes; None: it has none.
+    key_of: tells nodes apart. takes_returned: an argument that is returned as it is has what arrives at it as
+    the gradient of both; else it has none.
     """
 
-    def __init__(self, inputs: Sequence[Any], first_node: int, add: Callable[[Any, Any], Any]) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[Any],
+        first_node: int,
+        add: Callable[[Any, Any], Any],
+        edge_of: Callable[[Any], Edge | None],
+        key_of: Callable[[Any], int],
+        *,
+        takes_returned: bool = False,
+    ) -> None:
         self._count = len(inputs)
+        self._takes_returned = takes_returned
         self._add = add
+        self._edge_of = edge_of
+        self._key_of = key_of
         self._first = first_node
         self._edges: dict[tuple[int, int], list[int]] = {}  # node and number of a result -> its inputs
+        self._nodes: list[Any] = []  # kept, so that a key is that of one node
         for position, tensor in enumerate(inputs):
-            node = tensor._grad_node
-            if node is not None:
-                self._edges.setdefault((node._unique_id(), tensor._output_index), []).append(position)
+            edge = edge_of(tensor)
+            if edge is not None:
+                node, number = edge
+                self._nodes.append(node)
+                self._edges.setdefault((key_of(node), number), []).append(position)
                 self._first = max(self._first, number_of(node))
 
     def watch(self, outputs: Sequence[Any], done: Done) -> Callable[[], None] | None:
         arrivals = _Arrivals(len(outputs), self._count, done, self._add)
         nodes: dict[int, Any] = {}
         places: dict[int, list[tuple[int, int]]] = {}  # of a node: number of a result, position in outputs
+        returned: dict[int, list[tuple[int, int]]] = {}
+        kept: dict[int, Any] = {}
         for position, tensor in enumerate(outputs):
-            node = tensor._grad_node
-            if node is None:
+            edge = self._edge_of(tensor)
+            if edge is None:
                 continue
-            key = node._unique_id()
-            if (key, tensor._output_index) in self._edges or number_of(node) < 0:
-                continue  # an argument that is returned as it is
+            node, number = edge
+            key = self._key_of(node)
+            if (key, number) in self._edges:
+                kept[key] = node
+                returned.setdefault(key, []).append((number, position))
+                continue
+            if number_of(node) < 0:
+                continue
             nodes[key] = node
-            places.setdefault(key, []).append((tensor._output_index, position))
-        if not nodes:
+            places.setdefault(key, []).append((number, position))
+        if not self._takes_returned:
+            returned = {}
+        if not nodes and not returned:
             return None
+        for key, edges in returned.items():
+            both = [(number, position, self._edges[key, number]) for number, position in edges]
+            kept[key].register_prehook(arrivals.at_returned(both))
         for key, node in nodes.items():
             node.register_prehook(arrivals.at_outputs(places[key]))
         for node, edges in self._leaving(list(nodes.values())):
@@ -66,19 +97,19 @@ class BackwardOfCall:
     def _leaving(self, nodes: list[Any]) -> list[tuple[Any, list[tuple[int, list[int]]]]]:
         """Nodes of the call that give gradients to inputs: number of the gradient, positions in inputs."""
         found = []
-        seen = {node._unique_id() for node in nodes}
+        seen = {self._key_of(node): node for node in nodes}
         while nodes:
             node = nodes.pop()
             edges = []
             for number, (following, output) in enumerate(node.next_functions):
                 if following is None:
                     continue
-                key = following._unique_id()
+                key = self._key_of(following)
                 positions = self._edges.get((key, output))
                 if positions is not None:
                     edges.append((number, positions))
                 elif key not in seen and number_of(following) > self._first:
-                    seen.add(key)
+                    seen[key] = following
                     nodes.append(following)
             if edges:
                 found.append((node, edges))
@@ -109,6 +140,19 @@ class _Arrivals:
             for number, position in places:
                 if number < len(gradients):
                     self._of_outputs[position] = gradients[number]
+            self._arrived()
+
+        return arrive
+
+    def at_returned(self, places: list[tuple[int, int, list[int]]]) -> Callable[[Any], None]:
+        self._expect_one()
+
+        def arrive(gradients: Any) -> None:
+            for number, position, inputs in places:
+                if number < len(gradients):
+                    self._of_outputs[position] = gradients[number]
+                    for one in inputs:
+                        self._of_inputs[one] = gradients[number]
             self._arrived()
 
         return arrive
