@@ -85,8 +85,8 @@ class BackwardOfCall:
             returned = {}
         if not nodes and not returned:
             return None
-        for key, edges in returned.items():
-            both = [(number, position, self._edges[key, number]) for number, position in edges]
+        for key, ends in returned.items():
+            both = [(number, position, self._edges[key, number]) for number, position in ends]
             kept[key].register_prehook(arrivals.at_returned(both))
         for key, node in nodes.items():
             node.register_prehook(arrivals.at_outputs(places[key]))

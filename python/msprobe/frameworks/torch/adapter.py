@@ -56,7 +56,8 @@ def __getattr__(name: str) -> Any:
 
 def captures_graph() -> bool:
     """Whether the script captures a CUDA graph on this thread."""
-    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+    cuda: Any = torch.cuda
+    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
 def way_of_device(device: str) -> str:
@@ -82,7 +83,7 @@ def summarize(tensor: Any, **options: Any) -> dict[str, Any]:
     if memory.numel() == 0 or memory.is_complex():
         return core.summarize(memory.numpy(), **options)
     raw = (ctypes.c_char * (memory.numel() * size)).from_address(memory.data_ptr())
-    flat = memoryview(raw).cast("B")
+    flat: Any = memoryview(raw).cast("B")
     shaped = flat.cast(_UNSIGNED[size], tuple(memory.shape)) if memory.dim() else flat.cast(_UNSIGNED[size])
     return core.summarize(shaped, dtype=dtype, **options)
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from msprobe.config import NativeConfig
-
 T = TypeVar("T")
 # Hooks that send a module's call on torch's long way.
 _OWN_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
@@ -31,7 +29,7 @@ _OWN_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forw
 class DumpOptions:
     """only_evidence has no effect: memory that says nothing has statistics, too."""
 
-    def __init__(self, config: NativeConfig | None = None, *, only_evidence: bool = False) -> None:
+    def __init__(self, config: core.Config | None = None, *, only_evidence: bool = False) -> None:
         self.config = config
 
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import distributed
@@ -85,7 +85,7 @@ class TorchValues:
     package = "torch"
     qualifies_dtypes = has_requires_grad = has_recompute = True
     npy = False
-    tensor_type: ClassVar[type] = torch.Tensor
+    tensor_type: type = torch.Tensor
 
     view = staticmethod(view)
 
