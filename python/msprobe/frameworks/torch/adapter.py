@@ -17,7 +17,8 @@ from msprobe.native import Error, UnsupportedError, core, log
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Literal
 
 __all__ = [
     "DumpOptions",
@@ -153,9 +154,12 @@ class GradProbe:
         steps: Sequence[int] = (),
         threads: int = 0,
         elsewhere: Callable[[Any], Any] | None = None,
+        layout: Literal["npy", "packed"] = "npy",
+        keepers: Mapping[str, int] | None = None,
     ) -> None:
+        """keepers: has no effect, each rank records what it holds."""
         self._parameters = list(named_parameters)
-        self._writer = core.GradWriter(dump_path, rank=rank, level=level, bounds=bounds)
+        self._writer = core.GradWriter(dump_path, rank=rank, level=level, bounds=bounds, layout=layout)
         self._steps = frozenset(steps)
         self._elsewhere = elsewhere
         self.steps_seen = 0
