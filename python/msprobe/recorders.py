@@ -353,7 +353,7 @@ class _Cost(QuietRecorder):
         self._is_told = True
         world = os.environ.get("WORLD_SIZE", "1")
         processes = int(world) if world.isdecimal() and len(world) < 10 else 1
-        sentence = cost_of(self._settings.output, self._rank).sentence(len(steps), processes)
+        sentence = cost_of(self._settings.output, self._rank, step - 1).sentence(len(steps), processes)
         print(f"msprobe: {sentence}", file=sys.stderr, flush=True)
 
 

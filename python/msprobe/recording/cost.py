@@ -35,11 +35,13 @@ class Cost:
         return f"{one}; {several}: {_files(files)}, {size}"
 
 
-def cost_of(output: Path, rank: int) -> Cost:
-    """Of a run of which one step is recorded."""
+def cost_of(output: Path, rank: int, step: int) -> Cost:
+    """Of a run of which this step is recorded, and no other one as a whole."""
     gradients = output / GRADIENTS / f"rank{rank}"
     # A process that is alone has the folder `rank`.
-    dumped = [path for name in {"rank", f"rank{rank}"} for path in _files_below(output / DUMP, name)]
+    dumped = [
+        path for name in {"rank", f"rank{rank}"} for path in _files_in(output / DUMP / f"step{step}" / name)
+    ]
     of_step = [*dumped, *_files_in(gradients)]
     shared = [path for path in of_step if path.name == PACKED_GRADIENTS]
     of_run = [path for path in output.glob(f"*.rank{rank}.*") if path.is_file()]
@@ -63,10 +65,6 @@ def _files(number: int) -> str:
 
 def _processes(number: int) -> str:
     return f"{number} process{'' if number == 1 else 'es'}"
-
-
-def _files_below(folder: Path, rank: str) -> list[Path]:
-    return [path for step in folder.glob("step*") for path in _files_in(step / rank)]
 
 
 def _files_in(folder: Path) -> list[Path]:

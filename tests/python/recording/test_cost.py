@@ -13,13 +13,15 @@ def test_a_run_with_one_step(tmp_path, rank, folder):
     for name in ("dump.json", "stack.json"):
         (tmp_path / "dump/step0" / folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / "dump/step0" / folder / name).write_bytes(bytes(1000))
+    (tmp_path / "dump/step1" / folder).mkdir(parents=True)
+    (tmp_path / "dump/step1" / folder / "trace.msprobe").write_bytes(bytes(9))  # of the step that begins
     (tmp_path / "dump/step0/rank7").mkdir()
     (tmp_path / "dump/step0/rank7/dump.json").write_bytes(bytes(9))
     (tmp_path / f"grad_probe/rank{rank}").mkdir(parents=True)
     (tmp_path / f"grad_probe/rank{rank}/gradients.msprobe").write_bytes(bytes(500))
     for name in (f"run.rank{rank}.json", f"losses.rank{rank}.csv", "config_check.zip"):
         (tmp_path / name).write_bytes(b"x")
-    assert cost_of(tmp_path, rank) == Cost(files_of_step=2, bytes_of_step=2500, files_of_run=3)
+    assert cost_of(tmp_path, rank, 0) == Cost(files_of_step=2, bytes_of_step=2500, files_of_run=3)
 
 
 def test_the_sentence_is_of_all_processes():
