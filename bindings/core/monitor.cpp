@@ -143,6 +143,16 @@ void register_monitor(py::module_& m) {
            py::kw_only(), py::arg("merges") = false)
       .def("__len__", &Frame::size)
       .def("clear", &Frame::clear)
+      .def("is_complete", &Frame::is_complete)
+      .def("bring", &Frame::bring, py::call_guard<py::gil_scoped_release>())
+      .def("complete", &Frame::complete, py::call_guard<py::gil_scoped_release>())
+      .def("take", &Frame::take)
+      .def("sums",
+           [](const Frame& frame) {
+             std::vector<double> sums;
+             for (const Row& row : frame.rows()) sums.push_back(row.sums.sum);
+             return sums;
+           })
       .def("values", &frame_values, py::arg("ops"))
       .def(
           "add_value",

@@ -50,8 +50,9 @@ msprobe::torch_adapter::DeviceWay way_named(const std::string& name) {
   throw msprobe::InvalidArgument("way: expected none, kernel or operators, found " + name);
 }
 
-std::pair<std::size_t, std::size_t> kernel_work(const std::string& device) {
-  return msprobe::torch_adapter::kernel_work(c10::Device(device));
+std::tuple<std::size_t, std::size_t, std::size_t> kernel_work(const std::string& device) {
+  const auto [launches, tensors, waits] = msprobe::torch_adapter::kernel_work(c10::Device(device));
+  return {launches, tensors, waits};
 }
 
 std::string way_of_device(const std::string& device) {

@@ -57,7 +57,7 @@ std::vector<at::Tensor> tensors_or_none(const py::list& values) {
 }
 
 void measure(TensorMeter& meter, monitor::Frame& frame, const std::vector<std::uint32_t>& labels,
-             const py::list& values, monitor::CallCounter& calls, std::int32_t micro_step) {
+             const py::list& values, monitor::CallCounter* calls, std::int32_t micro_step) {
   if (labels.size() != values.size()) {
     throw msprobe::InvalidArgument("monitor: expected as many tensors as labels");
   }
@@ -67,7 +67,7 @@ void measure(TensorMeter& meter, monitor::Frame& frame, const std::vector<std::u
     items.push_back({labels[i], micro_step, tensor_or_none(values[i])});
   }
   const py::gil_scoped_release no_gil;
-  meter.measure(frame, items, &calls);
+  meter.measure(frame, items, calls);
 }
 
 // [(count, left squares, right squares, dot, squared distance, balance of signs)]
@@ -161,8 +161,7 @@ void register_monitor(py::module_& m) {
       .def("merged_values", &merged_values, py::arg("tensors"), py::arg("ops"))
       .def("measure_pairs", &measure_pairs, py::arg("frame"), py::arg("labels"), py::arg("left"),
            py::arg("right"))
-      .def("pairs", &pairs, py::arg("left"), py::arg("right"))
-      .def("fetch", &TensorMeter::fetch, py::call_guard<py::gil_scoped_release>());
+      .def("pairs", &pairs, py::arg("left"), py::arg("right"));
   m.def("monitor_spectra", &spectra, py::arg("matrices"));
   m.def("monitor_pack", &pack, py::arg("frame"), py::arg("labels"), py::arg("counted"), py::arg("counts"),
         py::arg("left") = std::vector<std::uint32_t>());

@@ -31,7 +31,8 @@ std::string statistics_text(const at::Tensor& tensor, const PlaceInWhole& shard)
   if (tensor.numel() >= kElementsWithoutGil) no_gil.emplace();
   msprobe::stats::SummaryOptions options;
   // Of a device's tensor a checksum would need all elements on the host; the sketch has a digest.
-  if (tensor.is_cpu()) options.checksum = msprobe::stats::SummaryOptions::Checksum::kNative;
+  if (!msprobe::torch_adapter::is_elsewhere(tensor))
+    options.checksum = msprobe::stats::SummaryOptions::Checksum::kNative;
   options.sketch = tensor.dim() > 0;
   if (shard) options.shard = {shard->first, shard->second};
   return msprobe::dump::state_members(msprobe::torch_adapter::summarize(tensor, options));

@@ -46,8 +46,8 @@ struct DeviceRequest {
 
 /// Summaries made on the devices of the tensors, fetched together: one synchronisation for all of a stream,
 /// and more where checksums or signs are wanted, which need elements or bits of them on the host. Tensors are
-/// of strided layout. Without a kernel (docs/adr/0032) there are no sketches, sums are kept in float on
-/// devices without doubles, and where small elements are counted `zero_count` is their number, too.
+/// of strided layout. Without a kernel (docs/adr/0032) there are no sketches, and sums are kept in float on
+/// devices without doubles.
 MSPROBE_API std::vector<stats::Summary> summarize_on_device(const std::vector<DeviceRequest>& requests);
 
 /// Which gradients a probe records, and when.
@@ -72,7 +72,8 @@ class MSPROBE_API GradProbe {
 
   /// As step(), for gradients kept elsewhere (Megatron's main_grad, the local shard of a DTensor): one per
   /// parameter in the order of the constructor, undefined where there is none. CPU gradients are read in
-  /// place; those of a device are reduced there and fetched once for the whole step.
+  /// place; those of a device are reduced there, and nobody waits for them: their step is written when the
+  /// next one comes, the last one by flush() or the destructor. (Checksums of level L0 need the elements.)
   void step(const std::vector<at::Tensor>& gradients);
 
   /// True when the next step() is one of the wanted ones: otherwise there is no need to collect gradients for
@@ -84,7 +85,7 @@ class MSPROBE_API GradProbe {
 
   std::int64_t steps_seen() const noexcept;
 
-  /// As grad_probe::Writer::flush.
+  /// As grad_probe::Writer::flush, of all steps so far.
   std::int64_t flush();
 
  private:

@@ -50,6 +50,10 @@ namespace msprobe::torch_adapter {
 /// All calls of a step with one name are one: those of micro batches, too. With activation_gradients the
 /// gradient of an output is measured when the backward comes to it, in the step in which it was handed over.
 ///
+/// Of tensors on a GPU nobody waits for the numbers: a step is written, and its alarms are raised, when the
+/// next one ends, the last one by the destructor; with `gather` at once, as the processes wait for each
+/// other.
+///
 /// Changes no bit of the training. Not thread-safe; the backward may run in any thread.
 class MSPROBE_API ProgramMonitor {
  public:

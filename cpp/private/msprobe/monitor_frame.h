@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -82,6 +83,7 @@ struct Row {
   DType dtype = DType::kFloat32;  // of the tensor
   std::vector<std::int64_t> shape;
   Sums sums;                   // of a pair: as sums_of(PairSums) has it
+  double factor = 1;           // of numbers that are still to come, see Frame::scale()
   std::vector<double> counts;  // kCounts only
   double capacity = 1.25;      // of one thing, as a multiple of the mean of the counts
   std::vector<std::pair<std::string, double>>
@@ -106,6 +108,17 @@ class CallCounter {
 /// Adds what was measured of another piece, or at another call; rows of one kind.
 MSPROBE_API void merge(Row& whole, const Row& part);
 
+class Frame;
+
+/// Numbers of rows that are still on a device; who measures there has one for each frame.
+struct Pending {
+  virtual ~Pending() = default;
+  /// Lets them come; waits for nothing.
+  virtual void bring() = 0;
+  /// Fills the rows. Waits for what has not come; never throws.
+  virtual void complete(Frame& frame) = 0;
+};
+
 /// What is measured together, in the order in which it came. Thread-safe but for rows().
 class MSPROBE_API Frame {
  public:
@@ -114,17 +127,29 @@ class MSPROBE_API Frame {
   explicit Frame(Again again = Again::kReplaces) : again_(again) {}
 
   void add(Row row);
-  /// Completes a row that was added before its numbers were known; `place` as position() gave it then.
+  /// Gives a row that was added before its numbers were known these; `place` as position() gave it then.
   void fill(std::size_t place, const Sums& sums);
   /// Where the row of this label and micro step stands; npos: nowhere.
   std::size_t position(std::uint32_t label, std::int32_t micro_step) const;
   static constexpr std::size_t npos = static_cast<std::size_t>(-1);
 
+  /// What rows of this frame wait for; `make` makes it where nothing waits yet.
+  Pending& pending(const std::function<std::unique_ptr<Pending>()>& make);
+  /// Whether no row waits for its numbers.
+  bool is_complete() const;
+  /// Lets all numbers come; waits for nothing.
+  void bring();
+  /// Fills all rows; waits for what has not come.
+  void complete();
+  /// Gives away all rows, with what they wait for: this frame is that of the next step then.
+  std::shared_ptr<Frame> take();
+
   /// The rows; no other call may run meanwhile.
   const std::vector<Row>& rows() const noexcept { return rows_; }
   std::size_t size() const;
   void clear();
-  /// Multiplies what was measured of these labels: the tensors were larger by 1 / `factor`, which is above 0.
+  /// Multiplies what was measured of these labels, and what is still to come of it: the tensors were larger
+  /// by 1 / `factor`, which is above 0.
   void scale(std::span<const std::uint32_t> labels, double factor);
   /// Numbers the row of this label and micro step anew, if there is one.
   void set_call(std::uint32_t label, std::int32_t micro_step, std::uint32_t call);
@@ -136,6 +161,7 @@ class MSPROBE_API Frame {
   Again again_;
   std::vector<Row> rows_;
   std::vector<std::vector<std::pair<std::int32_t, std::uint32_t>>> places_;  // by label: micro step and row
+  std::unique_ptr<Pending> pending_;                                         // null: nothing waits
 };
 
 // ---- numbers

@@ -24,7 +24,7 @@ namespace msprobe::torch_adapter {
 /// Measures tensors.
 ///
 /// Those of the CPU are read before measure() returns, all of one call at once, on `threads` threads. Those
-/// of a device are reduced there; their numbers come with fetch(), which waits once for all of them. A tensor
+/// of a device are reduced there, and nobody waits for them before Frame::complete(). A tensor
 /// that cannot be read (sparse, quantised, meta) gets a row with its dtype and shape, and no elements. Never
 /// throws because of a tensor. Thread-safe.
 class MSPROBE_API TensorMeter {
@@ -48,8 +48,7 @@ class MSPROBE_API TensorMeter {
   TensorMeter(const TensorMeter&) = delete;
   TensorMeter& operator=(const TensorMeter&) = delete;
 
-  /// Adds a row for each item to `frame`, which must live until fetch(). `calls` numbers them; null: the rows
-  /// are numbered later.
+  /// Adds a row for each item to `frame`. `calls` numbers them; null: the rows are numbered later.
   void measure(monitor::Frame& frame, std::span<const Item> items, monitor::CallCounter* calls);
 
   /// Adds a row of counts: `counts` has one number for each thing.
@@ -58,16 +57,13 @@ class MSPROBE_API TensorMeter {
   /// The sums of one tensor, at once.
   monitor::Sums sums_of(const at::Tensor& tensor);
 
-  /// The pairs of two lists, at once; those of a device are brought to the host as sums. A pair of which one
+  /// The pairs of two lists, at once. A pair of which one
   /// side is missing, or that cannot be read, has no elements.
   std::vector<stats::PairSums> pairs(std::span<const at::Tensor> left, std::span<const at::Tensor> right);
 
   /// The same as rows, one for each label; a pair without elements has none.
   void measure_pairs(monitor::Frame& frame, std::span<const std::uint32_t> labels,
                      std::span<const at::Tensor> left, std::span<const at::Tensor> right);
-
-  /// Completes all rows. Call it before a frame is read.
-  void fetch();
 
  private:
   struct State;

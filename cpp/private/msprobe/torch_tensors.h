@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,14 +35,17 @@ enum class DeviceWay : std::uint8_t {
 /// In this process and from now on.
 MSPROBE_API void set_device_way(DeviceWay way) noexcept;
 
+/// Whether a tensor is measured where it lies, on a device.
+MSPROBE_API bool is_elsewhere(const at::Tensor& tensor);
+
 /// In which way tensors of a device are measured, and why, for people: "kernel: NVIDIA H200", "operators of
 /// torch: none of these libraries can be loaded: ...". The first call for a device prepares its kernel, some
 /// seconds where it is not in the cache.
 MSPROBE_API std::string way_of(c10::Device device);
 
-/// What the kernel of a device has done so far, for tests: launches, and tensors measured by them. Zeros
-/// where there is no kernel.
-MSPROBE_API std::pair<std::size_t, std::size_t> kernel_work(c10::Device device);
+/// What the kernel of a device has done so far, for tests: launches, tensors measured by them, and how often
+/// somebody waited for it. Zeros where there is no kernel.
+MSPROBE_API std::array<std::size_t, 3> kernel_work(c10::Device device);
 
 /// Puts tensors into element trees: statistics of CPU tensors are computed at once, with the threads torch
 /// uses. Those of a device are measured there, and their element has a slot in their place: finish() lets the

@@ -4,12 +4,13 @@
 
 #include <cstddef>
 
+#include "msprobe/export.h"
 #include "msprobe/tensor_view.h"
 
 namespace msprobe {
 
 /// Whether float holds every value of the type, or close enough.
-bool fits_float(DType dtype) noexcept;
+MSPROBE_API bool fits_float(DType dtype) noexcept;
 
 /// Converts `count` contiguous elements to float, rounding to nearest even where float cannot hold the value.
 /// A complex element gives two floats.

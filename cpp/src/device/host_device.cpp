@@ -3,9 +3,12 @@
 #include "device/host_device.h"
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace msprobe::device {
 namespace {
@@ -34,10 +37,19 @@ class HostBlock {
   Word number_;
 };
 
-class PassedMark final : public Mark {
+// As if the device were slow: a mark has passed when a later one is made, or when somebody waits for it. Who
+// reads nothing before the work of the next step is queued waits for nothing then, and who does is counted.
+class LateMark final : public Mark {
  public:
-  bool has_passed() override { return true; }
-  void wait() override {}
+  explicit LateMark(std::shared_ptr<std::atomic<std::uint64_t>> made)
+      : made_(std::move(made)), number_(++*made_) {}
+  bool has_passed() override { return was_waited_for_ || *made_ > number_; }
+  void wait() override { was_waited_for_ = true; }
+
+ private:
+  std::shared_ptr<std::atomic<std::uint64_t>> made_;
+  std::uint64_t number_;
+  std::atomic<bool> was_waited_for_ = false;
 };
 
 class HostDevice final : public Device {
@@ -65,7 +77,10 @@ class HostDevice final : public Device {
     std::memcpy(to, from, bytes);
   }
 
-  std::unique_ptr<Mark> mark(Stream) override { return std::make_unique<PassedMark>(); }
+  std::unique_ptr<Mark> mark(Stream) override { return std::make_unique<LateMark>(made_); }
+
+ private:
+  std::shared_ptr<std::atomic<std::uint64_t>> made_ = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
 }  // namespace

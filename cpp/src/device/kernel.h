@@ -30,6 +30,20 @@ struct Shared {
 };
 static_assert(Word{kPairFields} <= Word{kFields} && kThreads == kSlices * kSlices);
 
+/// Joins what the slices have of fields [first, first + count) into `to`.
+template <typename Block>
+MSPROBE_APART void join_slices(Block& block, Word wanted, Word first, Word count, Long* to) {
+  const Shared& shared = block.shared();
+  block.each([&](Word thread) {
+    if (thread >= count) return;
+    const Join join = join_of(wanted, first + thread);
+    Long all = nothing(join);
+    MSPROBE_ROLLED
+    for (Word slice = 0; slice < kSlices; ++slice) all = joined(join, all, shared.slices[thread][slice]);
+    to[thread] = all;
+  });
+}
+
 /// Joins rows [0, count) of the words of all threads into the fields from `first` on.
 template <typename Block>
 MSPROBE_APART void join_rows(Block& block, Word wanted, Word first, Word count) {
@@ -46,14 +60,7 @@ MSPROBE_APART void join_rows(Block& block, Word wanted, Word first, Word count) 
     }
     shared.slices[row][slice] = all;
   });
-  block.each([&](Word thread) {
-    if (thread >= count) return;
-    const Join join = join_of(wanted, first + thread);
-    Long all = nothing(join);
-    MSPROBE_ROLLED
-    for (Word slice = 0; slice < kSlices; ++slice) all = joined(join, all, shared.slices[thread][slice]);
-    shared.fields[first + thread] = all;
-  });
+  join_slices(block, wanted, first, count, shared.fields + first);
 }
 
 /// Runs a reader in each thread, and joins what it found. `lane_of(thread)`: the lane of the first part.
@@ -196,14 +203,7 @@ MSPROBE_ANYWHERE void run_block(Block& block, const Table& table) {
       }
       shared.slices[row][slice] = all;
     });
-    block.each([&](Word thread) {
-      if (thread >= count) return;
-      const Join join = join_of(item.wanted, first + thread);
-      Long all = nothing(join);
-      MSPROBE_ROLLED
-      for (Word slice = 0; slice < kSlices; ++slice) all = joined(join, all, shared.slices[thread][slice]);
-      result[first + thread] = all;
-    });
+    join_slices(block, item.wanted, first, count, result + first);
   }
   block.each([&](Word thread) {
     if (thread == 0) table.tickets[low] = 0;  // for the next launch

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <deque>
 #include <limits>
 
 #include "device/items.h"
@@ -23,7 +22,7 @@ constexpr std::size_t kItems = 1024;
 constexpr std::size_t kStreams = 8;
 constexpr std::size_t kBytes = kFields * sizeof(Long);
 static_assert(kItems * sizeof(Item) <= kResults * kBytes);  // both come from one pool
-static_assert(kStreams * ((kResults + kBlocks) * kBytes + kItems * sizeof(Word)) + ToHost::kBytes <=
+static_assert(kStreams * ((kResults + kBlocks) * kBytes + kItems * sizeof(Word)) + SignsToHost::kBytes <=
               std::size_t{16} << 20);
 
 }  // namespace
@@ -31,6 +30,10 @@ static_assert(kStreams * ((kResults + kBlocks) * kBytes + kItems * sizeof(Word))
 // Memory of the host for the results of a batch each, used again and again.
 class HostPool {
  public:
+  explicit HostPool(std::shared_ptr<Waits> waits) : waits_(std::move(waits)) {}
+
+  Waits& waits() const { return *waits_; }
+
   std::shared_ptr<void> take(Device& device) {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < free_.size(); ++i) {
@@ -53,6 +56,7 @@ class HostPool {
     std::shared_ptr<void> memory;
     std::unique_ptr<Mark> mark;
   };
+  std::shared_ptr<Waits> waits_;
   std::mutex mutex_;
   std::vector<Free> free_;
 };
@@ -80,7 +84,7 @@ class Batch {
 
   std::array<Long, kFields> words(std::size_t index) {
     if (!mark_) throw UnsupportedError("measure: results are read before they were collected");
-    mark_->wait();
+    if (!is_read_) pool_->waits().wait_for(*mark_);
     is_read_ = true;
     std::array<Long, kFields> found;
     std::memcpy(found.data(), static_cast<const std::byte*>(host_.get()) + index * kBytes, kBytes);
@@ -106,7 +110,11 @@ struct Meter::OfStream {
 };
 
 Meter::Meter(std::unique_ptr<Device> device)
-    : device_(std::move(device)), pool_(std::make_shared<HostPool>()) {}
+    : device_(std::move(device)),
+      waits_(std::make_shared<Waits>()),
+      pool_(std::make_shared<HostPool>(waits_)),
+      to_host_(waits_),
+      signs_(waits_) {}
 Meter::~Meter() = default;
 
 bool Meter::takes_stream(Stream stream) {
@@ -187,74 +195,19 @@ void Meter::bring_to_host(Stream stream, void* to, const std::function<void(cons
   });
 }
 
-void Meter::launch_signs(Stream stream, std::span<Item> items) {
-  Table table{};
-  table.count = static_cast<Word>(items.size());
-  Word blocks = 0;
-  for (Item& item : items) {
-    item.first_block = blocks;
-    blocks += item.blocks;
-  }
-  std::copy(items.begin(), items.end(), table.near);
-  device_->launch(stream, table, blocks);
+std::unique_ptr<ComingSigns> Meter::bring_signs(Stream stream, std::span<const Signs> tensors) {
+  std::size_t launches = 0;
+  std::unique_ptr<ComingSigns> coming = signs_.begin(*device_, stream, tensors, launches);
   const std::lock_guard lock(mutex_);
-  ++work_.launches;
-}
-
-void Meter::bring_signs(Stream stream, std::span<const Signs> tensors) {
-  // Bits of one tensor on their way, in words from the start of their piece.
-  struct Part {
-    std::uint8_t* to;
-    std::size_t bytes;
-    std::size_t words;
-  };
-  constexpr std::size_t kWords = ToHost::kBytes / sizeof(Word);
-  std::deque<std::vector<Part>> pieces;
-  const auto add_pieces = [&](const ToHost::Add& add) {
-    if (!signs_) signs_ = device_->memory(stream, ToHost::kBytes);
-    auto* const words = static_cast<Word*>(signs_.get());
-    std::vector<Item> items;
-    std::vector<Part> parts;
-    std::size_t used = 0;
-    const auto flush = [&] {
-      if (items.empty()) return;
-      launch_signs(stream, items);
-      pieces.push_back(std::move(parts));
-      add(words, used * sizeof(Word));
-      items.clear();
-      parts.clear();
-      used = 0;
-    };
-    for (const Signs& tensor : tensors) {
-      const auto count = static_cast<Long>(element_count(tensor.view));
-      std::uint8_t* to = tensor.to.data();
-      for (Long first = 0; first < count;) {
-        if (used == kWords || items.size() == kNear) flush();
-        const Long some = std::min<Long>(count - first, (kWords - used) * kWordBits);
-        const Request request{.view = tensor.view, .wanted = kSigns, .signs = {words + used, first, some}};
-        items.push_back(item_of(request, device_->blocks_at_once()));
-        const Part part{to, static_cast<std::size_t>((some + 7) / 8),
-                        static_cast<std::size_t>((some + kWordBits - 1) / kWordBits)};
-        parts.push_back(part);
-        used += part.words;
-        to += part.bytes;
-        first += some;
-      }
-    }
-    flush();
-  };
-  to_host_.bring(*device_, stream, add_pieces, [&](const std::byte* from, std::size_t) {
-    for (const Part& part : pieces.front()) {
-      std::memcpy(part.to, from, part.bytes);
-      from += part.words * sizeof(Word);
-    }
-    pieces.pop_front();
-  });
+  work_.launches += launches;
+  return coming;
 }
 
 Meter::Work Meter::work() {
   const std::lock_guard lock(mutex_);
-  return work_;
+  Work work = work_;
+  work.waits = waits_->count();
+  return work;
 }
 
 void Meter::collect() {

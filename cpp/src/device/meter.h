@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/signs.h"
 #include "device/to_host.h"
+#include "device/waits.h"
 #include "msprobe/export.h"
 #include "msprobe/stats.h"
 #include "msprobe/tensor_view.h"
@@ -79,18 +81,14 @@ class MSPROBE_API Meter {
   /// As ToHost::bring(): to `to`, one piece behind the other.
   void bring_to_host(Stream stream, void* to, const std::function<void(const ToHost::Add&)>& pieces);
 
-  /// A bit of each element of tensors that are not complex, set where it is greater than zero, the first one
-  /// of a byte is the lowest; to the host, by pieces of 4 MB. Waits for them.
-  struct Signs {
-    TensorView view;
-    std::span<std::uint8_t> to;  // of stats::sign_bytes()
-  };
-  void bring_signs(Stream stream, std::span<const Signs> tensors);
+  /// Brings signs; waits for nothing. Throws UnsupportedError while the stream is captured.
+  std::unique_ptr<ComingSigns> bring_signs(Stream stream, std::span<const Signs> tensors);
 
   /// What it has done so far.
   struct Work {
     std::size_t launches = 0;
     std::size_t tensors = 0;
+    std::size_t waits = 0;  // for the device, by whoever read results
   };
   Work work();
 
@@ -99,15 +97,15 @@ class MSPROBE_API Meter {
 
   OfStream& of(Stream stream);
   void launch_some(Stream stream, OfStream& state, std::span<const Item> items);
-  void launch_signs(Stream stream, std::span<Item> items);
   void collect(Stream stream, OfStream& state);
 
   std::unique_ptr<Device> device_;
   std::mutex mutex_;
   std::map<Stream, std::unique_ptr<OfStream>> streams_;
+  std::shared_ptr<Waits> waits_;
   std::shared_ptr<HostPool> pool_;
   ToHost to_host_;
-  std::shared_ptr<void> signs_;  // of the device: those of one piece
+  SignsToHost signs_;
   Work work_;
 };
 

@@ -8,7 +8,7 @@ namespace msprobe::device {
 
 void ToHost::empty(Buffer& buffer, const Take& take) {
   if (!buffer.mark) return;
-  buffer.mark->wait();
+  waits_->wait_for(*buffer.mark);
   buffer.mark.reset();
   take(static_cast<const std::byte*>(buffer.memory.get()), buffer.bytes);
 }

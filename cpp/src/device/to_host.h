@@ -7,8 +7,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "device/device.h"
+#include "device/waits.h"
 
 namespace msprobe::device {
 
@@ -17,6 +19,8 @@ namespace msprobe::device {
 class ToHost {
  public:
   static constexpr std::size_t kBytes = std::size_t{4} << 20;
+
+  explicit ToHost(std::shared_ptr<Waits> waits) : waits_(std::move(waits)) {}
 
   /// Takes at most kBytes of the device, as the stream finds them when it comes to them.
   using Add = std::function<void(const void* from, std::size_t bytes)>;
@@ -34,8 +38,9 @@ class ToHost {
     std::unique_ptr<Mark> mark;  // null: nothing is on its way
     std::size_t bytes = 0;
   };
-  static void empty(Buffer& buffer, const Take& take);
+  void empty(Buffer& buffer, const Take& take);
 
+  std::shared_ptr<Waits> waits_;
   std::mutex mutex_;
   std::array<Buffer, 2> buffers_;
 };

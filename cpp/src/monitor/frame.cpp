@@ -8,6 +8,16 @@
 #include "msprobe/monitor_frame.h"
 
 namespace msprobe::monitor {
+namespace {
+
+void multiply(Sums& sums, double factor) {
+  const double square = factor * factor;
+  for (double* number : {&sums.sum, &sums.absolute, &sums.min, &sums.max}) *number *= factor;
+  sums.squares *= square;
+  sums.fourth *= square * square;
+}
+
+}  // namespace
 
 std::uint32_t Labels::add(Label label) {
   const std::lock_guard lock(mutex_);
@@ -71,11 +81,50 @@ void Frame::add(Row row) {
 void Frame::fill(std::size_t place, const Sums& sums) {
   const std::lock_guard lock(mutex_);
   if (place >= rows_.size()) throw InvalidArgument("monitor: a frame has no row " + std::to_string(place));
+  Row& row = rows_[place];
+  Sums found = sums;
+  if (row.factor != 1) multiply(found, row.factor);
   if (again_ == Again::kMerges) {
-    merge(rows_[place].sums, sums);
+    merge(row.sums, found);
   } else {
-    rows_[place].sums = sums;
+    row.sums = found;
   }
+}
+
+Pending& Frame::pending(const std::function<std::unique_ptr<Pending>()>& make) {
+  const std::lock_guard lock(mutex_);
+  if (!pending_) pending_ = make();
+  return *pending_;
+}
+
+bool Frame::is_complete() const {
+  const std::lock_guard lock(mutex_);
+  return pending_ == nullptr;
+}
+
+void Frame::bring() {
+  const std::lock_guard lock(mutex_);
+  if (pending_) pending_->bring();
+}
+
+void Frame::complete() {
+  std::unique_ptr<Pending> pending;
+  {
+    const std::lock_guard lock(mutex_);
+    pending = std::move(pending_);
+  }
+  if (!pending) return;
+  pending->bring();
+  pending->complete(*this);
+}
+
+std::shared_ptr<Frame> Frame::take() {
+  auto taken = std::make_shared<Frame>(again_);
+  const std::lock_guard lock(mutex_);
+  taken->rows_.swap(rows_);
+  taken->places_.swap(places_);
+  taken->pending_.swap(pending_);
+  return taken;
 }
 
 std::size_t Frame::position(std::uint32_t label, std::int32_t micro_step) const {
@@ -97,11 +146,8 @@ void Frame::scale(std::span<const std::uint32_t> labels, double factor) {
     const std::size_t place = position(label, -1);
     const std::lock_guard lock(mutex_);
     if (place >= rows_.size()) continue;
-    Sums& sums = rows_[place].sums;
-    const double square = factor * factor;
-    for (double* number : {&sums.sum, &sums.absolute, &sums.min, &sums.max}) *number *= factor;
-    sums.squares *= square;
-    sums.fourth *= square * square;
+    rows_[place].factor *= factor;
+    multiply(rows_[place].sums, factor);
   }
 }
 
@@ -124,6 +170,7 @@ void Frame::sort(const std::function<std::size_t(const Row&)>& key) {
 void Frame::clear() {
   const std::lock_guard lock(mutex_);
   rows_.clear();
+  pending_.reset();
   for (auto& places : places_) places.clear();
 }
 

@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
+#include <array>
 #include <atomic>
 #include <exception>
 #include <filesystem>
@@ -119,11 +120,11 @@ device::Stream native_stream(c10::Stream stream) {
   return c10::impl::VirtualGuardImpl(stream.device_type()).getStreamNativeHandle(stream);
 }
 
-std::pair<std::size_t, std::size_t> kernel_work(c10::Device of) {
+std::array<std::size_t, 3> kernel_work(c10::Device of) {
   device::Meter* const meter = meter_of(of);
   if (meter == nullptr) return {};
   const device::Meter::Work work = meter->work();
-  return {work.launches, work.tensors};
+  return {work.launches, work.tensors, work.waits};
 }
 
 }  // namespace msprobe::torch_adapter

@@ -11,6 +11,7 @@
 
 #include "device/meter.h"
 #include "msprobe/torch.h"
+#include "msprobe/torch_tensors.h"
 
 namespace msprobe::torch_adapter {
 
@@ -27,9 +28,5 @@ c10::Stream current_stream(c10::Device device);
 /// Queues the copies of what the kernel has found, on all devices; before results are fetched. Waits for
 /// nothing.
 void collect_results();
-
-/// Whether tensors of this device are measured there: those of the CPU are for tests alone, see
-/// set_device_way().
-bool is_elsewhere(const at::Tensor& tensor);
 
 }  // namespace msprobe::torch_adapter

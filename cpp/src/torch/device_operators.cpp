@@ -29,8 +29,8 @@ bool has_counts(Word wanted) { return (wanted & kCounts) != 0; }
 // With kPowers: the norms of first and fourth degree.
 constexpr std::size_t kNorm1 = kPlainNumbers, kNorm4 = kNorm1 + 1;
 
-// With kCounts: elements that are finite, those that are not small (without a limit: not 0), and those above
-// each bound.
+// With kCounts: elements that are finite, those that are not 0, those that are not small (without a limit:
+// not 0), and those above each bound.
 std::size_t counts_at(Word wanted) { return has_powers(wanted) ? kNorm4 + 1 : std::size_t{kPlainNumbers}; }
 
 at::ScalarType real_of(const at::Tensor& tensor) {
@@ -181,9 +181,12 @@ void add_counts(const at::Tensor& x, const Measured& question, std::vector<at::T
   };
   // isfinite() would be four launches. What is not finite is NaN when it is taken from itself.
   numbers.push_back(of([](const at::Tensor& y) { return at::sub(y, y).eq(0).sum(); }));
-  numbers.push_back(of([&](const at::Tensor& y) {
-    return norm_of(question.small > 0 ? at::hardshrink(y, just_below(question.small, y)) : y, 0);
-  }));
+  const at::Tensor not_zero = of([](const at::Tensor& y) { return norm_of(y, 0); });
+  const double limit = limit_of(question);
+  numbers.push_back(not_zero);
+  numbers.push_back(
+      limit > 0 ? of([&](const at::Tensor& y) { return norm_of(at::hardshrink(y, just_below(limit, y)), 0); })
+                : not_zero);
   for (const float bound : question.bounds) {
     numbers.push_back(of([&](const at::Tensor& y) { return y.gt(static_cast<double>(bound)).sum(); }));
   }
@@ -260,14 +263,15 @@ std::array<Long, kFields> words_of_operators(std::span<const double> numbers, DT
     put(kFourth, std::pow(numbers[kNorm4], 4));
   }
   if (has_counts(wanted)) {
-    words[kSmall] = words[kZeros] = static_cast<Long>(count - std::llround(numbers[counts + 1]));
+    words[kZeros] = static_cast<Long>(count - std::llround(numbers[counts + 1]));
+    words[kSmall] = static_cast<Long>(count - std::llround(numbers[counts + 2]));
   }
   return words;
 }
 
 std::vector<std::int64_t> above_of_operators(std::span<const double> numbers, Word wanted,
                                              std::size_t bounds) {
-  const std::size_t first = counts_at(wanted) + 2;
+  const std::size_t first = counts_at(wanted) + 3;
   std::vector<std::int64_t> above(bounds);
   for (std::size_t b = 0; b < bounds; ++b) above[b] = std::llround(numbers[first + b]);
   return above;

@@ -14,9 +14,10 @@
 namespace msprobe::torch_adapter {
 
 /// What operators of torch find of each tensor: one tensor of doubles, or of floats where the device has no
-/// doubles, on its device. At most eight launches each, and two more for each bound; the norms of a list are
-/// taken together, by two. Of kRaw the bytes, each as a number. Elements that no reduction takes as they are
-/// (fp8, integers, complex32), and masks of large tensors, are made a piece at a time.
+/// doubles, on its device. At most eight launches each, two more where small elements are counted, and two
+/// for each bound; the norms of a list are taken together, by two. Of kRaw the bytes, each as a number.
+/// Elements that no reduction takes as they are (fp8, integers, complex32), and masks of large tensors, are
+/// made a piece at a time.
 std::vector<at::Tensor> launch_operators(std::span<const Measured> tensors);
 
 /// The numbers of one tensor on the host as the words of the kernel, those above bounds aside.

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/convert.h"
 #include "msprobe/error.h"
 #include "torch/device_meters.h"
 #include "torch/device_operators.h"
@@ -41,7 +42,7 @@ void add_requests(const Measured& measured, std::vector<Request>& requests) {
   do {
     const auto some = bounds.subspan(first, std::min<std::size_t>(kBounds, bounds.size() - first));
     requests.push_back(
-        {.view = view, .wanted = wanted, .small = measured.small, .bounds = some, .other = nullptr});
+        {.view = view, .wanted = wanted, .small = limit_of(measured), .bounds = some, .other = nullptr});
     first += kBounds;
     wanted = kCounts;
   } while (first < bounds.size());
@@ -137,6 +138,11 @@ Fetched of_operators(const Launched& one, std::span<const double> numbers) {
 
 }  // namespace
 
+double limit_of(const Measured& measured) {
+  const DType dtype = *dtype_of(measured.tensor.scalar_type());
+  return fits_float(dtype) && !is_complex(dtype) ? static_cast<float>(measured.small) : measured.small;
+}
+
 std::vector<Launched> launch(std::span<const Measured> tensors) {
   const c10::NoGradGuard no_grad;
   std::vector<Launched> launched(tensors.size());
@@ -192,8 +198,8 @@ std::vector<Fetched> fetch(std::span<const Launched> launched) {
 
 namespace {
 
-std::vector<FetchedPair> pairs_by_kernel(Meter& meter, Stream stream, std::span<const at::Tensor> left,
-                                         std::span<const at::Tensor> right, double floor) {
+std::vector<Result> launch_pairs_by_kernel(Meter& meter, Stream stream, std::span<const at::Tensor> left,
+                                           std::span<const at::Tensor> right, double floor) {
   std::vector<Request> requests;
   std::vector<TensorView> others;
   others.reserve(right.size());
@@ -203,17 +209,17 @@ std::vector<FetchedPair> pairs_by_kernel(Meter& meter, Stream stream, std::span<
                         .small = floor,
                         .other = &others.emplace_back(view_of_plain(right[i]))});
   }
-  const std::vector<Result> results = meter.launch(stream, requests);
-  meter.collect();
-  std::vector<FetchedPair> found(left.size());
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const auto words = results[i].words();
-    for (Word f = 0; f < kPairFields; ++f) {
-      const bool is_count = join_of(kPairs, f) == Join::kCount;
-      found[i].fields[f] = is_count ? static_cast<double>(words[f]) : as_double(words[f]);
-    }
+  return meter.launch(stream, requests);
+}
+
+FetchedPair pair_of_kernel(const Result& result) {
+  FetchedPair pair;
+  const auto words = result.words();
+  for (Word f = 0; f < kPairFields; ++f) {
+    const bool is_count = join_of(kPairs, f) == Join::kCount;
+    pair.fields[f] = is_count ? static_cast<double>(words[f]) : as_double(words[f]);
   }
-  return found;
+  return pair;
 }
 
 bool takes_pairs(Meter* meter, Stream stream, std::span<const at::Tensor> left,
@@ -229,27 +235,53 @@ bool takes_pairs(Meter* meter, Stream stream, std::span<const at::Tensor> left,
 
 }  // namespace
 
-std::vector<FetchedPair> fetch_pairs(std::span<const at::Tensor> left, std::span<const at::Tensor> right,
-                                     double floor) {
-  if (left.empty()) return {};
+std::vector<LaunchedPair> launch_pairs(std::span<const at::Tensor> left, std::span<const at::Tensor> right,
+                                       double floor) {
+  std::vector<LaunchedPair> launched(left.size());
+  if (left.empty()) return launched;
   const c10::NoGradGuard no_grad;
   const c10::Device where = left.front().device();
   Meter* const meter = meter_of(where);
   const Stream stream = meter != nullptr ? native_stream(current_stream(where)) : nullptr;
-  std::vector<FetchedPair> found;
   if (takes_pairs(meter, stream, left, right)) {
-    found = pairs_by_kernel(*meter, stream, left, right, floor);
+    std::vector<Result> results = launch_pairs_by_kernel(*meter, stream, left, right, floor);
+    for (std::size_t i = 0; i < results.size(); ++i) launched[i].result = std::move(results[i]);
   } else {
-    std::vector<Waiting> waiting;
     for (std::size_t i = 0; i < left.size(); ++i) {
-      waiting.push_back({current_stream(left[i].device()), launch_pair_operators(left[i], right[i], floor)});
-    }
-    for (const std::vector<double>& numbers : fetch_numbers(waiting)) {
-      std::copy(numbers.begin(), numbers.end(), found.emplace_back().fields.begin());
+      launched[i].numbers = launch_pair_operators(left[i], right[i], floor);
+      launched[i].stream = current_stream(left[i].device());
     }
   }
-  for (std::size_t i = 0; i < found.size(); ++i) found[i].count = left[i].numel();
+  for (std::size_t i = 0; i < left.size(); ++i) launched[i].count = left[i].numel();
+  return launched;
+}
+
+std::vector<FetchedPair> fetch(std::span<const LaunchedPair> launched) {
+  const c10::NoGradGuard no_grad;
+  std::vector<Waiting> waiting;
+  for (const LaunchedPair& one : launched) {
+    if (one.numbers.defined()) waiting.push_back({*one.stream, one.numbers});
+  }
+  const std::vector<std::vector<double>> numbers = fetch_numbers(waiting);
+  std::vector<FetchedPair> found;
+  std::size_t next = 0;
+  for (const LaunchedPair& one : launched) {
+    FetchedPair& pair = found.emplace_back();
+    if (one.numbers.defined()) {
+      std::copy(numbers[next].begin(), numbers[next].end(), pair.fields.begin());
+      ++next;
+    } else {
+      pair = pair_of_kernel(one.result);
+    }
+    pair.count = one.count;
+  }
   return found;
+}
+
+FetchedPair measured_pair(const at::Tensor& left, const at::Tensor& right, double floor) {
+  const std::vector<LaunchedPair> launched = launch_pairs({&left, 1}, {&right, 1}, floor);
+  collect_results();
+  return fetch(launched).front();
 }
 
 stats::PairSums sums_of(const FetchedPair& pair) {

@@ -4,13 +4,14 @@
 
 /// Tensors of a device, measured there. In two halves: launching waits for nothing, and fetching brings the
 /// results of many to the host at once. By the kernel where the device has one, else by torch's operators: at
-/// most eight launches a tensor (two more for each bound), and no copy of a whole one.
+/// most eight launches a tensor (two more for small elements and for each bound), and no copy of a whole one.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "device/meter.h"
 #include "msprobe/stats.h"
 #include "msprobe/tensor_view.h"
+#include "msprobe/torch.h"
 
 namespace msprobe::torch_adapter {
 
@@ -28,6 +30,9 @@ struct Measured {
   double small = 0;
   std::vector<float> bounds{};
 };
+
+/// The limit of small elements as stats::summarize() has it: in float where it compares floats.
+double limit_of(const Measured& measured);
 
 /// One tensor whose results are on their way. Holds no reference to it.
 struct Launched {
@@ -64,12 +69,47 @@ struct FetchedPair {
   std::array<double, device::kPairFields> fields{};
 };
 
-/// Of pairs of tensors of one shape and device each, with elements that are not complex. `floor`: of the
-/// ratios. Waits once for all.
-std::vector<FetchedPair> fetch_pairs(std::span<const at::Tensor> left, std::span<const at::Tensor> right,
-                                     double floor);
+/// Of one of them, on its way. Holds no reference to the tensors.
+struct LaunchedPair {
+  std::int64_t count = 0;
+  device::Result result;              // of the kernel
+  at::Tensor numbers;                 // of operators
+  std::optional<c10::Stream> stream;  // that operators ran on
+};
+
+/// Begins to measure pairs of tensors of one shape and device each, with elements that are not complex.
+/// `floor`: of the ratios.
+std::vector<LaunchedPair> launch_pairs(std::span<const at::Tensor> left, std::span<const at::Tensor> right,
+                                       double floor);
+
+/// One transfer and one wait for each stream.
+std::vector<FetchedPair> fetch(std::span<const LaunchedPair> launched);
+
+/// Both at once, of one pair.
+FetchedPair measured_pair(const at::Tensor& left, const at::Tensor& right, double floor);
 
 /// NaN where an element of either is not finite.
 stats::PairSums sums_of(const FetchedPair& pair);
+
+/// Summaries of tensors of devices, on their way. Holds no tensor.
+class ComingSummaries {
+ public:
+  /// As summarize_on_device(). Waits for checksums, which need the elements, and for signs where there is no
+  /// kernel. The memory of signs must be there until finish().
+  explicit ComingSummaries(const std::vector<DeviceRequest>& requests);
+
+  std::vector<stats::Summary> finish();
+
+ private:
+  struct Answer {
+    std::optional<stats::Summary> known;  // of an empty tensor
+    bool powers = false, small = false;
+    std::optional<std::uint32_t> checksum;
+    std::optional<std::size_t> sketch;  // place in launched_
+  };
+  std::vector<Answer> answers_;
+  std::vector<Launched> launched_;  // of each request, and then sketches
+  std::vector<std::unique_ptr<device::ComingSigns>> signs_;
+};
 
 }  // namespace msprobe::torch_adapter

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -13,6 +15,7 @@
 #include "msprobe/log.h"
 #include "msprobe/torch.h"
 #include "torch/device_meters.h"
+#include "torch/device_summary.h"
 #include "torch/tensor.h"
 
 namespace msprobe::torch_adapter {
@@ -30,33 +33,62 @@ std::vector<std::int64_t> reversed_dimensions(const at::Tensor& tensor) {
   return order;
 }
 
-// Gradients of a device, measured there. As gp::measure for host memory.
-std::vector<gp::Measurement> measure_on_device(
-    const std::vector<std::pair<std::string, at::Tensor>>& gradients, const gp::Options& options) {
-  const gp::MeasurementPlan plan(options);
-  std::vector<gp::Measurement> measurements(gradients.size());
-  std::vector<DeviceRequest> requests(gradients.size());
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const auto& [name, gradient] = gradients[i];
-    const auto sizes = gradient.sizes();
-    const auto strides = gradient.strides();
-    const TensorView layout{nullptr,
-                            *dtype_of(gradient.scalar_type()),
-                            {sizes.data(), sizes.size()},
-                            {strides.data(), strides.size()}};
-    measurements[i] = plan.prepare(name, layout);
-    requests[i].tensor =
-        measurements[i].fortran_order ? gradient.permute(reversed_dimensions(gradient)) : gradient;
-    requests[i].options = plan.request(measurements[i]);
-  }
-  std::vector<stats::Summary> summaries = summarize_on_device(requests);
-  for (std::size_t i = 0; i < gradients.size(); ++i) plan.complete(measurements[i], std::move(summaries[i]));
-  return measurements;
-}
-
 }  // namespace
 
 struct GradProbe::State {
+  // Gradients of a device, on their way to the host.
+  class OfDevice {
+   public:
+    OfDevice(const std::vector<std::pair<std::string, at::Tensor>>& gradients, const gp::Options& options)
+        : plan_(options), measurements_(prepared(gradients)), summaries_(requests(gradients)) {}
+
+    std::vector<gp::Measurement> finish() {
+      std::vector<stats::Summary> summaries = summaries_.finish();
+      for (std::size_t i = 0; i < summaries.size(); ++i) {
+        plan_.complete(measurements_[i], std::move(summaries[i]));
+      }
+      return std::move(measurements_);
+    }
+
+   private:
+    std::vector<gp::Measurement> prepared(
+        const std::vector<std::pair<std::string, at::Tensor>>& gradients) const {
+      std::vector<gp::Measurement> measurements;
+      for (const auto& [name, gradient] : gradients) {
+        const auto sizes = gradient.sizes();
+        const auto strides = gradient.strides();
+        const TensorView layout{nullptr,
+                                *dtype_of(gradient.scalar_type()),
+                                {sizes.data(), sizes.size()},
+                                {strides.data(), strides.size()}};
+        measurements.push_back(plan_.prepare(name, layout));
+      }
+      return measurements;
+    }
+
+    std::vector<DeviceRequest> requests(const std::vector<std::pair<std::string, at::Tensor>>& gradients) {
+      std::vector<DeviceRequest> all;
+      for (std::size_t i = 0; i < gradients.size(); ++i) {
+        const at::Tensor& gradient = gradients[i].second;
+        const bool is_turned = measurements_[i].fortran_order;
+        all.push_back({is_turned ? gradient.permute(reversed_dimensions(gradient)) : gradient,
+                       plan_.request(measurements_[i])});
+      }
+      return all;
+    }
+
+    gp::MeasurementPlan plan_;
+    std::vector<gp::Measurement> measurements_;
+    ComingSummaries summaries_;
+  };
+
+  // What was recorded. Gradients of a device are completed at the next step, so that nobody waits for them.
+  struct Step {
+    std::int64_t number;
+    std::vector<gp::Measurement> measured;
+    std::unique_ptr<OfDevice> of_device;  // null: there are none
+  };
+
   std::vector<std::pair<std::string, at::Tensor>> parameters;
   GradProbeSettings settings;
   gp::Writer writer;
@@ -64,6 +96,7 @@ struct GradProbe::State {
   std::unordered_map<std::string, std::size_t> index;  // of a parameter in the order of the csv
   std::set<std::string> warned;
   std::int64_t next_step = 0;
+  std::optional<Step> last;  // not written yet
 
   State(std::vector<std::pair<std::string, at::Tensor>> all, GradProbeSettings wanted)
       : parameters(std::move(all)),
@@ -113,22 +146,41 @@ struct GradProbe::State {
         on_device.emplace_back(name, gradient);
       }
     }
-    std::vector<gp::Measurement> measured = gp::measure(on_host, settings.options, &pool, writer.spare());
-    if (!on_device.empty()) {
-      std::vector<gp::Measurement> more = measure_on_device(on_device, settings.options);
-      std::move(more.begin(), more.end(), std::back_inserter(measured));
-      std::sort(measured.begin(), measured.end(), [this](const gp::Measurement& a, const gp::Measurement& b) {
-        return index.at(a.name) < index.at(b.name);
-      });
+    Step step{next_step, gp::measure(on_host, settings.options, &pool, writer.spare()), nullptr};
+    if (!on_device.empty()) step.of_device = std::make_unique<OfDevice>(on_device, settings.options);
+    write_last();
+    last = std::move(step);
+    if (!last->of_device) write_last();
+  }
+
+  // A fault of ours must not stop the training.
+  void write_last() noexcept {
+    if (!last) return;
+    Step step = *std::exchange(last, std::nullopt);
+    try {
+      if (step.of_device) add_of_device(step);
+      writer.record(step.number, std::move(step.measured));
+    } catch (const std::exception& e) {
+      log(LogLevel::kError,
+          "gradient probe: step " + std::to_string(step.number) + " is not recorded: " + e.what());
     }
-    writer.record(next_step, std::move(measured));
+  }
+
+  // In the order of the csv.
+  void add_of_device(Step& step) const {
+    std::vector<gp::Measurement> more = step.of_device->finish();
+    std::move(more.begin(), more.end(), std::back_inserter(step.measured));
+    std::sort(step.measured.begin(), step.measured.end(),
+              [this](const gp::Measurement& a, const gp::Measurement& b) {
+                return index.at(a.name) < index.at(b.name);
+              });
   }
 };
 
 GradProbe::GradProbe(std::vector<std::pair<std::string, at::Tensor>> parameters, GradProbeSettings settings)
     : state_(std::make_unique<State>(std::move(parameters), std::move(settings))) {}
 
-GradProbe::~GradProbe() = default;
+GradProbe::~GradProbe() { state_->write_last(); }
 
 void GradProbe::step() {
   std::vector<at::Tensor> gradients;
@@ -148,6 +200,7 @@ void GradProbe::step(const std::vector<at::Tensor>& gradients) {
           "gradient probe: step " + std::to_string(state_->next_step) + " is not recorded: " + e.what());
     }
   }
+  if (state_->last && state_->last->number != state_->next_step) state_->write_last();
   ++state_->next_step;
 }
 
@@ -157,6 +210,9 @@ void GradProbe::skip_step() noexcept { ++state_->next_step; }
 
 std::int64_t GradProbe::steps_seen() const noexcept { return state_->next_step; }
 
-std::int64_t GradProbe::flush() { return state_->writer.flush(); }
+std::int64_t GradProbe::flush() {
+  state_->write_last();
+  return state_->writer.flush();
+}
 
 }  // namespace msprobe::torch_adapter

@@ -174,8 +174,7 @@ Ratios ratios_on_host(const at::Tensor& original, const at::Tensor& perturbed, d
 // In the arithmetic of the dtype, as on the host: devices compute in a wider one.
 Ratios ratios_on_device(const at::Tensor& original, const at::Tensor& perturbed, double floor) {
   const DType type = *dtype_of(perturbed.scalar_type());
-  const FetchedPair pair =
-      fetch_pairs({&original, 1}, {&perturbed, 1}, perturb::in_dtype(floor, type)).front();
+  const FetchedPair pair = measured_pair(original, perturbed, perturb::in_dtype(floor, type));
   const auto found = [&](device::PairField field) { return perturb::in_dtype(pair.fields[field], type); };
   return {.largest = std::max(1.0, found(device::kLargestRatio)),
           .smallest = std::min(1.0, found(device::kLeastRatio)),
@@ -285,7 +284,7 @@ perturb::Change change(const at::Tensor& before, const at::Tensor& after) {
   perturb::Change all;
   if (is_elsewhere(left)) {
     const at::Tensor other = right.to(left.device());
-    const FetchedPair pair = fetch_pairs({&left, 1}, {&other, 1}, 0).front();
+    const FetchedPair pair = measured_pair(left, other, 0);
     const auto& fields = pair.fields;
     all = {fields[device::kDistance],
            fields[device::kLeftSquares],

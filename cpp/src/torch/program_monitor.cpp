@@ -88,52 +88,85 @@ struct ProgramMonitor::State {
     attempt([&] { parameters.before_update(optimizer, is_wanted(step), is_wanted(step + 1)); });
   }
 
+  // A step that is over. Rows of a device are completed when the next one is, so that nobody waits for them.
+  struct Ended {
+    struct Number {
+      monitor::Measured of;
+      std::string metric;
+      std::string name;
+      double value;
+    };
+    std::int64_t step;
+    std::shared_ptr<monitor::Frame> rows;
+    std::vector<Number> numbers;
+  };
+
   void after_update(const Numbers& numbers) {
     modules.end_step();
+    std::optional<Ended> ended;
     if (is_wanted(step)) {
       std::optional<double> loss;
       if (const auto found = numbers.find("loss"); found != numbers.end()) loss = found->second;
-      attempt([&] {
-        parameters.end_step();
-        measured->meter.fetch();
-      });
-      if (peers) attempt([&] { loss = peers->join(step, measured->frame, loss); });
+      attempt([&] { parameters.end_step(); });
+      ended = Ended{step, measured->frame.take(), {}};
+      attempt([&] { ended->rows->bring(); });
+      if (peers) {
+        attempt([&] {
+          ended->rows->complete();
+          loss = peers->join(step, *ended->rows, loss);
+        });
+      }
       if (peers && !open) peers->leave(step);
-      if (writes) attempt([&] { write(numbers, loss); });
-      measured->frame.clear();
+      attempt([&] { ended->numbers = numbers_of_step(numbers, loss); });
       measured->calls.reset();
       ++recorded;
     }
+    write_last();
+    last = std::move(ended);
+    if (last && last->rows->is_complete()) write_last();
     parameters.forget_stepped();
     custom.clear();
-    ended = Clock::now();
+    ended_at = Clock::now();
     ++step;
   }
 
-  void write(const Numbers& numbers, std::optional<double> loss) {
-    using monitor::Measured;
+  void write_last() {
+    if (!last) return;
+    const Ended ended = *std::exchange(last, std::nullopt);
+    if (writes) attempt([&] { write(ended); });
+  }
+
+  void write(const Ended& ended) {
     monitor::Session& session = record.session();
-    session.evaluate(measured->frame);
+    ended.rows->complete();
+    session.evaluate(*ended.rows);
+    for (const auto& [of, metric, name, value] : ended.numbers) session.set(of, metric, name, value);
+    record.write(ended.step);
+  }
+
+  std::vector<Ended::Number> numbers_of_step(const Numbers& numbers, std::optional<double> loss) const {
+    using monitor::Measured;
+    std::vector<Ended::Number> all;
     if (options.training) {
-      session.set(Measured::kStepSeconds, "", "",
-                  std::chrono::duration<double>(Clock::now() - ended).count());
+      all.push_back(
+          {Measured::kStepSeconds, "", "", std::chrono::duration<double>(Clock::now() - ended_at).count()});
       for (const auto& [name, rate] : learning_rates(parameters.optimizers())) {
-        session.set(Measured::kLearningRate, "", name, rate);
+        all.push_back({Measured::kLearningRate, "", name, rate});
       }
     }
-    if (loss) session.set(Measured::kLoss, "", "", *loss);
+    if (loss) all.push_back({Measured::kLoss, "", "", *loss});
     for (const auto& [name, value] : numbers) {
-      if (name == "loss_scale") session.set(Measured::kLossScale, "", "", value);
-      if (name != "loss" && name != "loss_scale") session.set(Measured::kCustom, "", name, value);
+      if (name == "loss_scale") all.push_back({Measured::kLossScale, "", "", value});
+      if (name != "loss" && name != "loss_scale") all.push_back({Measured::kCustom, "", name, value});
     }
-    for (const auto& [name, value] : custom) session.set(Measured::kCustom, "", name, value);
+    for (const auto& [name, value] : custom) all.push_back({Measured::kCustom, "", name, value});
     if (options.spectra && recorded % options.matrix_every == 0) {
       parameters.spectra_to([&](const std::string& name, const metrics::Spectrum& spectrum) {
-        session.set(Measured::kMatrix, "spectral_norm", name, spectrum.spectral_norm);
-        session.set(Measured::kMatrix, "stable_rank", name, spectrum.stable_rank);
+        all.push_back({Measured::kMatrix, "spectral_norm", name, spectrum.spectral_norm});
+        all.push_back({Measured::kMatrix, "stable_rank", name, spectrum.stable_rank});
       });
     }
-    record.write(step);
+    return all;
   }
 
   template <typename Work>
@@ -181,7 +214,8 @@ struct ProgramMonitor::State {
   std::int64_t step;
   std::int64_t recorded = 0;  // steps
   Numbers custom;             // of the step that runs
-  Clock::time_point ended = Clock::now();
+  std::optional<Ended> last;  // not written yet
+  Clock::time_point ended_at = Clock::now();
   std::set<std::string> refused;  // what is not measured
   bool open = true;
 };
@@ -200,7 +234,7 @@ ProgramMonitor::ProgramMonitor(const std::vector<const torch::nn::Module*>& mode
   state_ = std::make_unique<State>(models, optimizers, std::move(folder), std::move(options));
 }
 
-ProgramMonitor::~ProgramMonitor() = default;
+ProgramMonitor::~ProgramMonitor() { state_->write_last(); }
 
 at::Tensor ProgramMonitor::activation(std::string_view name, at::Tensor output) {
   state_->attempt_module("the output", name,

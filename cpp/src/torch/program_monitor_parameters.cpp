@@ -196,7 +196,6 @@ void ProgramParameters::end_step() {
     measure(monitor::Measured::kSecondMoment, parameters, second);
     if (options_.updates) measure_pairs(monitor::Measured::kUpdate, parameters, before, behind);
   }
-  for (const auto& [needs, meter] : lean_) meter->fetch();
 }
 
 void ProgramParameters::spectra_to(

@@ -8,6 +8,8 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -71,11 +73,11 @@ struct SignsOf {
   std::span<std::uint8_t> to;
 };
 
-// By the kernel where the device has one, together; else by operators, one by one.
-void bring_signs(const std::vector<SignsOf>& all) {
+// By the kernel where the device has one, together; else by operators, one by one, which waits for them.
+std::vector<std::unique_ptr<device::ComingSigns>> begin_signs(const std::vector<SignsOf>& all) {
   struct OfDevice {
     c10::Device where;
-    std::vector<device::Meter::Signs> signs;
+    std::vector<device::Signs> signs;
   };
   std::map<device::Meter*, OfDevice> by_kernel;
   for (const SignsOf& one : all) {
@@ -88,9 +90,11 @@ void bring_signs(const std::vector<SignsOf>& all) {
       by_kernel.try_emplace(meter, OfDevice{where, {}}).first->second.signs.push_back({view, one.to});
     }
   }
+  std::vector<std::unique_ptr<device::ComingSigns>> coming;
   for (const auto& [meter, of] : by_kernel) {
-    meter->bring_signs(native_stream(current_stream(of.where)), of.signs);
+    coming.push_back(meter->bring_signs(native_stream(current_stream(of.where)), of.signs));
   }
+  return coming;
 }
 
 std::uint32_t checksum_of(const at::Tensor& tensor, Checksum checksum) {
@@ -103,16 +107,15 @@ std::uint32_t checksum_of(const at::Tensor& tensor, Checksum checksum) {
 // What is asked of a tensor in one launch: a sketch, or all the rest.
 Measured question(const at::Tensor& tensor, const stats::SummaryOptions& options, bool sketch) {
   if (sketch) return {.tensor = tensor, .wanted = device::kSketches};
-  const bool narrow = at::isFloatingType(tensor.scalar_type()) && tensor.scalar_type() != at::kDouble;
   return {.tensor = tensor,
           .wanted = options.powers ? device::kPowers | device::kCounts : Word{device::kCounts},
-          .small = narrow ? static_cast<float>(options.small) : options.small,
+          .small = options.small,
           .bounds = {options.bounds.begin(), options.bounds.end()}};
 }
 
 }  // namespace
 
-std::vector<stats::Summary> summarize_on_device(const std::vector<DeviceRequest>& requests) {
+ComingSummaries::ComingSummaries(const std::vector<DeviceRequest>& requests) {
   const c10::NoGradGuard no_grad;
   std::vector<Measured> questions;
   std::vector<at::Tensor> tensors;
@@ -121,39 +124,50 @@ std::vector<stats::Summary> summarize_on_device(const std::vector<DeviceRequest>
     tensors.push_back(resolved(request.tensor));
     questions.push_back(question(tensors.back(), request.options, false));
   }
-  std::vector<std::size_t> sketched;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (!requests[i].options.sketch) continue;
-    sketched.push_back(i);
-    questions.push_back(question(tensors[i], requests[i].options, true));
-  }
   std::vector<SignsOf> signs;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const std::span<std::uint8_t> to = requests[i].options.signs;
-    if (!to.empty() && tensors[i].numel() > 0) signs.push_back({tensors[i], to});
-  }
-  const std::vector<Launched> launched = launch(questions);
-  bring_signs(signs);
-  collect_results();
-  std::vector<Fetched> fetched = fetch(launched);
-  std::vector<stats::Summary> summaries(requests.size());
-  for (std::size_t i = 0; i < requests.size(); ++i) {
     const stats::SummaryOptions& options = requests[i].options;
-    stats::Summary& summary = summaries[i];
+    Answer& answer = answers_.emplace_back();
+    answer.powers = options.powers;
+    answer.small = options.small > 0;
     if (tensors[i].numel() == 0) {  // the host knows the answer
       const std::int64_t shape[] = {0};
-      summary = stats::summarize({nullptr, DType::kFloat32, shape, {}}, options);
+      answer.known = stats::summarize({nullptr, DType::kFloat32, shape, {}}, options);
       continue;
     }
-    summary = std::move(fetched[i].summary);
-    if (!options.powers) summary.sum_abs = summary.fourth_powers = std::nullopt;
-    if (options.small <= 0) summary.small_count = std::nullopt;
-    if (options.checksum != Checksum::kNone) summary.crc32 = checksum_of(tensors[i], options.checksum);
+    if (options.sketch) {
+      answer.sketch = questions.size();
+      questions.push_back(question(tensors[i], options, true));
+    }
+    if (!options.signs.empty()) signs.push_back({tensors[i], options.signs});
+    if (options.checksum != Checksum::kNone) answer.checksum = checksum_of(tensors[i], options.checksum);
   }
-  for (std::size_t k = 0; k < sketched.size(); ++k) {
-    summaries[sketched[k]].sketch = fetched[requests.size() + k].summary.sketch;
+  launched_ = launch(questions);
+  signs_ = begin_signs(signs);
+  collect_results();
+}
+
+std::vector<stats::Summary> ComingSummaries::finish() {
+  std::vector<Fetched> fetched = fetch(launched_);
+  for (const auto& coming : signs_) coming->finish();
+  std::vector<stats::Summary> summaries;
+  for (std::size_t i = 0; i < answers_.size(); ++i) {
+    const Answer& answer = answers_[i];
+    if (answer.known) {
+      summaries.push_back(*answer.known);
+      continue;
+    }
+    stats::Summary& summary = summaries.emplace_back(std::move(fetched[i].summary));
+    if (!answer.powers) summary.sum_abs = summary.fourth_powers = std::nullopt;
+    if (!answer.small) summary.small_count = std::nullopt;
+    summary.crc32 = answer.checksum;
+    if (answer.sketch) summary.sketch = fetched[*answer.sketch].summary.sketch;
   }
   return summaries;
+}
+
+std::vector<stats::Summary> summarize_on_device(const std::vector<DeviceRequest>& requests) {
+  return ComingSummaries(requests).finish();
 }
 
 }  // namespace msprobe::torch_adapter

@@ -8,9 +8,11 @@
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "msprobe/log.h"
 #include "msprobe/thread_pool.h"
@@ -41,23 +43,103 @@ void set_layout(Row& row, const at::Tensor& tensor) {
   if (!tensor.is_nested()) row.shape = tensor.sizes().vec();
 }
 
+// Of counts on the host.
+Row row_of_counts(std::uint32_t label, std::vector<double> counts, double capacity) {
+  Row row;
+  row.label = label;
+  row.kind = monitor::Kind::kCounts;
+  row.capacity = capacity;
+  row.counts = std::move(counts);
+  return row;
+}
+
+std::vector<double> numbers_of(const at::Tensor& tensor) {
+  const at::Tensor host = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
+  return {host.const_data_ptr<double>(), host.const_data_ptr<double>() + host.numel()};
+}
+
+// Pairs of two lists: those of the host, and those that are on their way.
+struct Pairs {
+  std::vector<stats::PairSums> sums;
+  std::vector<std::size_t> of_launched;  // places in sums
+  std::vector<LaunchedPair> launched;
+};
+
+// Rows of a frame whose numbers are still on devices.
+class PendingRows final : public monitor::Pending {
+ public:
+  static PendingRows& of(Frame& frame) {
+    // Nobody else makes any.
+    return static_cast<PendingRows&>(frame.pending([] { return std::make_unique<PendingRows>(); }));
+  }
+
+  void add(std::size_t place, Launched launched) {
+    const std::lock_guard lock(mutex_);
+    places_.push_back(place);
+    launched_.push_back(std::move(launched));
+  }
+
+  void add(std::size_t place, LaunchedPair launched) {
+    const std::lock_guard lock(mutex_);
+    places_of_pairs_.push_back(place);
+    pairs_.push_back(std::move(launched));
+  }
+
+  // Each count as a tensor of its own, where a kernel takes them all by one launch.
+  void add_counts(std::uint32_t label, const at::Tensor& counts, double capacity) {
+    Counts added{label, capacity, {}, {}};
+    if (meter_of(counts.device()) != nullptr) {
+      std::vector<Measured> each;
+      for (const at::Tensor& one : counts.detach().unbind()) each.push_back({.tensor = one});
+      added.launched = launch(each);
+    } else {
+      added.tensor = counts.detach();
+    }
+    const std::lock_guard lock(mutex_);
+    counts_.push_back(std::move(added));
+  }
+
+  void bring() override { collect_results(); }
+
+  void complete(Frame& frame) override {
+    const OutOfSight out_of_sight;
+    try {
+      for (Counts& one : counts_) {
+        std::vector<double> numbers;
+        for (const Fetched& each : fetch(one.launched)) numbers.push_back(each.summary.sum);
+        if (one.tensor.defined()) numbers = numbers_of(one.tensor);
+        frame.add(row_of_counts(one.label, std::move(numbers), one.capacity));
+      }
+      const std::vector<Fetched> fetched = fetch(launched_);
+      for (std::size_t i = 0; i < fetched.size(); ++i) {
+        frame.fill(places_[i], monitor::sums_of(fetched[i].summary));
+      }
+      const std::vector<FetchedPair> pairs = fetch(pairs_);
+      for (std::size_t i = 0; i < pairs.size(); ++i) {
+        frame.fill(places_of_pairs_[i], monitor::sums_of(sums_of(pairs[i])));
+      }
+    } catch (const std::exception& e) {
+      log(LogLevel::kWarning, std::string("monitor: measurements of a device are lost: ") + e.what());
+    }
+  }
+
+ private:
+  struct Counts {
+    std::uint32_t label;
+    double capacity;
+    std::vector<Launched> launched;
+    at::Tensor tensor;  // where there is no kernel
+  };
+  std::mutex mutex_;
+  std::vector<std::size_t> places_, places_of_pairs_;
+  std::vector<Launched> launched_;
+  std::vector<LaunchedPair> pairs_;
+  std::vector<Counts> counts_;
+};
+
 }  // namespace
 
 struct TensorMeter::State {
-  // A row whose numbers are still on a device.
-  struct Pending {
-    Frame* frame;
-    std::size_t place;
-    Launched launched;
-  };
-
-  struct PendingCounts {
-    Frame* frame;
-    std::uint32_t label;
-    at::Tensor counts;
-    double capacity;
-  };
-
   explicit State(Options wanted)
       : options(std::move(wanted)),
         pool(options.threads != 0 ? options.threads
@@ -77,21 +159,54 @@ struct TensorMeter::State {
   }
 
   Measured measured(const at::Tensor& tensor) const {
-    const bool narrow =
-        tensor.scalar_type() != at::kDouble && !at::isIntegralType(tensor.scalar_type(), true);
-    const double small = narrow ? static_cast<float>(request.small) : request.small;
-    return {.tensor = tensor, .wanted = asked, .small = small};
+    return {.tensor = tensor, .wanted = asked, .small = request.small};
   }
 
   ThreadPool* pool_for(std::int64_t elements) { return elements >= kElementsForThreads ? &pool : nullptr; }
+
+  Pairs launch_pairs(std::span<const at::Tensor> left, std::span<const at::Tensor> right) {
+    const std::size_t size = std::min(left.size(), right.size());
+    Pairs all;
+    all.sums.resize(size);
+    std::vector<at::Tensor> kept;
+    std::vector<stats::Pair> here;
+    std::vector<std::size_t> of_here;
+    std::vector<at::Tensor> left_elsewhere, right_elsewhere;
+    kept.reserve(2 * size);
+    std::int64_t elements = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      if (!left[i].defined() || !right[i].defined()) continue;
+      try {
+        const at::Tensor& x = kept.emplace_back(readable(left[i]));
+        const at::Tensor& y = kept.emplace_back(readable(right[i]));
+        if (!x.defined() || !y.defined() || x.numel() != y.numel() || x.is_complex() || y.is_complex())
+          continue;
+        if (x.numel() == 0) continue;
+        if (!is_elsewhere(x) && !is_elsewhere(y) && x.sizes() == y.sizes()) {
+          here.push_back({view_of_plain(x), view_of_plain(y)});
+          of_here.push_back(i);
+          elements += x.numel();
+        } else {
+          left_elsewhere.push_back(x);
+          right_elsewhere.push_back(y.to(x.device()).view_as(x));
+          all.of_launched.push_back(i);
+        }
+        all.sums[i].count = x.numel();
+      } catch (const std::exception& e) {
+        all.sums[i] = {};
+        log(LogLevel::kWarning, std::string("monitor: two tensors are not measured: ") + e.what());
+      }
+    }
+    const std::vector<stats::PairSums> sums = stats::pair_sums(here, pool_for(elements));
+    for (std::size_t i = 0; i < sums.size(); ++i) all.sums[of_here[i]] = sums[i];
+    all.launched = torch_adapter::launch_pairs(left_elsewhere, right_elsewhere, 0);
+    return all;
+  }
 
   Options options;
   stats::SummaryOptions request;
   device::Word asked = 0;
   ThreadPool pool;
-  std::mutex mutex;
-  std::vector<Pending> pending;
-  std::vector<PendingCounts> pending_counts;
 };
 
 TensorMeter::TensorMeter(Options options) : state_(std::make_unique<State>(std::move(options))) {}
@@ -135,10 +250,9 @@ void TensorMeter::measure(Frame& frame, std::span<const Item> items, monitor::Ca
   if (elsewhere.empty()) return;
   try {
     std::vector<Launched> launched = launch(elsewhere);
-    const std::lock_guard lock(state_->mutex);
     for (std::size_t i = 0; i < launched.size(); ++i) {
       const Row& row = rows[of_elsewhere[i]];
-      state_->pending.push_back({&frame, frame.position(row.label, row.micro_step), std::move(launched[i])});
+      PendingRows::of(frame).add(frame.position(row.label, row.micro_step), std::move(launched[i]));
     }
   } catch (const std::exception& e) {
     log(LogLevel::kWarning, std::string("monitor: tensors of a device are not measured: ") + e.what());
@@ -147,8 +261,13 @@ void TensorMeter::measure(Frame& frame, std::span<const Item> items, monitor::Ca
 
 void TensorMeter::measure_counts(Frame& frame, std::uint32_t label, const at::Tensor& counts,
                                  double capacity) {
-  const std::lock_guard lock(state_->mutex);
-  state_->pending_counts.push_back({&frame, label, counts.detach(), capacity});
+  const OutOfSight out_of_sight;
+  const c10::NoGradGuard no_grad;
+  if (is_elsewhere(counts)) {
+    PendingRows::of(frame).add_counts(label, counts, capacity);
+  } else {
+    frame.add(row_of_counts(label, numbers_of(counts), capacity));
+  }
 }
 
 monitor::Sums TensorMeter::sums_of(const at::Tensor& tensor) {
@@ -171,89 +290,32 @@ std::vector<stats::PairSums> TensorMeter::pairs(std::span<const at::Tensor> left
                                                 std::span<const at::Tensor> right) {
   const OutOfSight out_of_sight;
   const c10::NoGradGuard no_grad;
-  const std::size_t size = std::min(left.size(), right.size());
-  std::vector<stats::PairSums> found(size);
-  std::vector<at::Tensor> kept;
-  std::vector<stats::Pair> here;
-  std::vector<std::size_t> of_here;
-  std::vector<at::Tensor> left_elsewhere, right_elsewhere;
-  std::vector<std::size_t> of_elsewhere;
-  kept.reserve(2 * size);
-  std::int64_t elements = 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    if (!left[i].defined() || !right[i].defined()) continue;
-    try {
-      const at::Tensor& x = kept.emplace_back(state_->readable(left[i]));
-      const at::Tensor& y = kept.emplace_back(state_->readable(right[i]));
-      if (!x.defined() || !y.defined() || x.numel() != y.numel() || x.is_complex() || y.is_complex())
-        continue;
-      if (x.numel() == 0) continue;
-      if (!is_elsewhere(x) && !is_elsewhere(y) && x.sizes() == y.sizes()) {
-        here.push_back({view_of_plain(x), view_of_plain(y)});
-        of_here.push_back(i);
-        elements += x.numel();
-      } else {
-        left_elsewhere.push_back(x);
-        right_elsewhere.push_back(y.to(x.device()).view_as(x));
-        of_elsewhere.push_back(i);
-      }
-      found[i].count = x.numel();
-    } catch (const std::exception& e) {
-      found[i] = {};
-      log(LogLevel::kWarning, std::string("monitor: two tensors are not measured: ") + e.what());
-    }
+  Pairs all = state_->launch_pairs(left, right);
+  if (!all.launched.empty()) collect_results();
+  const std::vector<FetchedPair> fetched = fetch(all.launched);
+  for (std::size_t i = 0; i < fetched.size(); ++i) {
+    all.sums[all.of_launched[i]] = torch_adapter::sums_of(fetched[i]);
   }
-  const std::vector<stats::PairSums> sums = stats::pair_sums(here, state_->pool_for(elements));
-  for (std::size_t i = 0; i < sums.size(); ++i) found[of_here[i]] = sums[i];
-  const std::vector<FetchedPair> fetched = fetch_pairs(left_elsewhere, right_elsewhere, 0);
-  for (std::size_t i = 0; i < fetched.size(); ++i)
-    found[of_elsewhere[i]] = torch_adapter::sums_of(fetched[i]);
-  return found;
+  return std::move(all.sums);
 }
 
 void TensorMeter::measure_pairs(Frame& frame, std::span<const std::uint32_t> labels,
                                 std::span<const at::Tensor> left, std::span<const at::Tensor> right) {
-  const std::vector<stats::PairSums> sums = pairs(left, right);
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (sums[i].count == 0) continue;
+  const OutOfSight out_of_sight;
+  const c10::NoGradGuard no_grad;
+  Pairs all = state_->launch_pairs(left, right);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < all.sums.size(); ++i) {
+    if (all.sums[i].count == 0) continue;
+    const bool is_pending = next < all.of_launched.size() && all.of_launched[next] == i;
     monitor::Row row;
     row.label = labels[i];
     row.kind = monitor::Kind::kPair;
-    row.sums = monitor::sums_of(sums[i]);
+    if (!is_pending) row.sums = monitor::sums_of(all.sums[i]);
     frame.add(std::move(row));
-  }
-}
-
-void TensorMeter::fetch() {
-  const OutOfSight out_of_sight;
-  std::vector<State::Pending> pending;
-  std::vector<State::PendingCounts> counts;
-  {
-    const std::lock_guard lock(state_->mutex);
-    pending.swap(state_->pending);
-    counts.swap(state_->pending_counts);
-  }
-  for (const State::PendingCounts& one : counts) {
-    const at::Tensor host = one.counts.to(at::kCPU, at::kDouble).contiguous();
-    Row row;
-    row.label = one.label;
-    row.kind = monitor::Kind::kCounts;
-    row.capacity = one.capacity;
-    row.counts.assign(host.const_data_ptr<double>(), host.const_data_ptr<double>() + host.numel());
-    one.frame->add(std::move(row));
-  }
-  if (pending.empty()) return;
-  try {
-    std::vector<Launched> launched;
-    launched.reserve(pending.size());
-    for (State::Pending& one : pending) launched.push_back(std::move(one.launched));
-    collect_results();
-    const std::vector<Fetched> fetched = torch_adapter::fetch(launched);
-    for (std::size_t i = 0; i < pending.size(); ++i) {
-      pending[i].frame->fill(pending[i].place, monitor::sums_of(fetched[i].summary));
+    if (is_pending) {
+      PendingRows::of(frame).add(frame.position(labels[i], -1), std::move(all.launched[next++]));
     }
-  } catch (const std::exception& e) {
-    log(LogLevel::kWarning, std::string("monitor: measurements of a device are lost: ") + e.what());
   }
 }
 

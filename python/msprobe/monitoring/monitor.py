@@ -7,7 +7,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.credentials import concealed_tree
@@ -30,10 +30,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from msprobe._core import MonitorSession
+    from msprobe._core import MonitorFrame, MonitorSession
     from msprobe.config import MonitorConfig
     from msprobe.monitoring.alarms import Alarm
     from msprobe.monitoring.sinks import Sink
+    from msprobe.monitoring.training_numbers import Losses
+
+
+_Number = tuple[str, str, str, float]  # quantity, metric, name, value
+
+
+@dataclass
+class _EndedStep:
+    """A recorded step that is over; what was measured on a device may still be there."""
+
+    step: int
+    rows: MonitorFrame
+    losses: Losses
+    given: list[_Number]  # by the user
+    numbers: list[_Number] = field(default_factory=list)
+
+    def bring(self) -> None:
+        self.rows.bring()
+        self.losses.bring()
+
+    def is_complete(self) -> bool:
+        return self.rows.is_complete() and self.losses.is_complete()
+
+    def add(self, of: str, name: str, value: float) -> None:
+        self.numbers.append((of, "", name, value))
 
 
 class Monitor:
@@ -115,6 +140,8 @@ class Monitor:
             self._open_outputs(models)
         self._models = list(models)
         self._merger: WholeTensors | None = None
+        self._last: _EndedStep | None = None  # not written yet
+        self._given: list[_Number] = []  # by the user
         parameters = parameters_of(named, self.settings.targets)
         self._parameter_rows = ParameterRows(
             parameters, self.settings, self._meter, self._frame, self._calls, self._label
@@ -157,6 +184,7 @@ class Monitor:
         for doing in (
             lambda: self._training.set_recording(False),
             self._module_rows.close,
+            self._write_last,
             self._sinks.close,
             self._flush,
             *leave,
@@ -191,7 +219,7 @@ class Monitor:
 
     def add(self, name: str, value: float) -> None:
         """A number of the user's, of the step that runs; written where the step is."""
-        self._guarded("a number", lambda: self._add_number("custom", name, float(value)))
+        self._guarded("a number", lambda: self._given.append(("custom", "", name, float(value))))
 
     def wants(self, step: int) -> bool:
         if self._steps and step not in self._steps:
@@ -250,39 +278,55 @@ class Monitor:
         self._join()
         if self._communication is not None:
             self._communication.remove()  # what comes now is ours
-        recorded = self.wants(self.step)
         optimizers = list(self._optimizers.values())
         self._module_rows.end_step()
-        if recorded:
-            self._parameter_rows.end_step([one for one in optimizers if id(one) in self._stepped])
-            self._meter.fetch()
-            self._parameter_rows.fetch()
-            loss = self._make_numbers()
-            if self._wants_training:
-                self._training.add_to(optimizers, loss, self._add_number)
+        ended = self._ended_step(optimizers) if self.wants(self.step) else None
         self._training.end_step()
-        if recorded:
-            self._add_matrices()
-            self.recorded += 1
-            self._write()
-            self._frame.clear()
-            self._calls.reset()
-            if self._session is not None:
-                self._session.clear()
+        self._write_last()
+        self._last = ended
+        # Numbers of a device are waited for at the end of the next step, when they have come; several
+        # processes that put theirs together wait for each other all the same.
+        if ended is not None and (self._merger is not None or ended.is_complete()):
+            self._write_last()
         step, self.step = self.step, self.step + 1
         self._begin_step()
         if self._on_step_end is not None:
             self._on_step_end(step)
 
-    def _make_numbers(self) -> float | None:
-        """Rows of all processes, and what series they are. Returns the loss."""
-        loss = self._training.loss()
+    def _ended_step(self, optimizers: Sequence[Any]) -> _EndedStep:
+        self._parameter_rows.end_step([one for one in optimizers if id(one) in self._stepped])
+        ended = _EndedStep(self.step, self._frame.take(), self._training.losses(self._meter), self._given)
+        self._given = []
+        ended.bring()
+        if self._wants_training:
+            self._training.add_to(optimizers, ended.add)
+        self._add_matrices(ended)
+        self._calls.reset()
+        self.recorded += 1
+        return ended
+
+    def _write_last(self) -> None:
+        """The step that has ended and is not written yet, if there is one."""
+        ended, self._last = self._last, None
+        if ended is None:
+            return
+        ended.rows.complete()
+        loss = ended.losses.value()
         if self._merger is not None:
-            loss = self._merger.merge(self.step, self._frame, self._module_rows.expert_counts, loss)
-        if self._session is not None:
-            self._register_labels(self._session)
-            self._session.evaluate(self._frame)
-        return loss
+            loss = self._merger.merge(ended.step, ended.rows, self._module_rows.expert_counts, loss)
+        if self._session is None:
+            return
+        for one in ended.given:
+            self._session.set(*one)
+        self._register_labels(self._session)
+        self._session.evaluate(ended.rows)
+        if self._wants_training and loss is not None:
+            self._session.set("loss", "", "", loss)
+        for one in ended.numbers:
+            if self._writes or one[0] != "step_seconds":
+                self._session.set(*one)
+        self._write(ended.step, self._session)
+        self._session.clear()
 
     def _label(self, of: str, name: str) -> int:
         label: int = self._labels.add(0, name, quantity(of).number)
@@ -300,17 +344,12 @@ class Monitor:
             session.add_row(label, group, name)
         self._known_labels = len(all_)
 
-    def _add_number(self, quantity: str, name: str, value: float) -> None:
-        if self._session is not None and (self._writes or quantity != "step_seconds"):
-            self._session.set(quantity, "", name, value)
-
-    def _add_matrices(self) -> None:
+    def _add_matrices(self, ended: _EndedStep) -> None:
         if not self._matrices or self.recorded % self.settings.matrix_every != 0:
             return
         for one, (norm, rank) in zip(self._matrices, spectra(self._matrices)):
-            if self._session is not None:
-                self._session.set("matrix", "spectral_norm", one.name, norm)
-                self._session.set("matrix", "stable_rank", one.name, rank)
+            ended.numbers.append(("matrix", "spectral_norm", one.name, norm))
+            ended.numbers.append(("matrix", "stable_rank", one.name, rank))
 
     # ---- where it goes
 
@@ -367,14 +406,12 @@ class Monitor:
         if past is not None and not self._writes and self._session is not None:
             self._session.learn(*past)
 
-    def _write(self) -> None:
-        if self._session is None:
-            return
+    def _write(self, step: int, session: MonitorSession) -> None:
         assert self._alarms is not None
-        self._session.append(self.step)
+        session.append(step)
         if self._sinks:
-            self._sinks.write(self.step, self._session.numbers())
-        self._alarms.check(self.step, self._session)
+            self._sinks.write(step, session.numbers())
+        self._alarms.check(step, session)
 
     def _flush(self) -> None:
         lost = 0 if self._session is None else self._session.flush()

@@ -148,11 +148,6 @@ class ParameterRows:
             last = [one.last_gradient for one in parameters]
             self._measure_pairs("gradient_change", parameters, gradients, last)
 
-    def fetch(self) -> None:
-        """Completes what was measured on devices."""
-        for meter in self._lean.values():
-            meter.fetch()
-
     # ---- measuring
 
     def _meter_for(self, name: str) -> MonitorMeter:

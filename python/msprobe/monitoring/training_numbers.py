@@ -8,14 +8,47 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
+from msprobe.native import core
 from msprobe.training.phases import watch_backward, watch_scaler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from msprobe._torch import MonitorMeter
+
+
+class Losses:
+    """The losses of a step, which may still be on a device.
+
+    scale: the factor of a scaler that they have.
+    """
+
+    def __init__(self, losses: Sequence[Any], scale: float, meter: MonitorMeter) -> None:
+        import torch
+
+        self._scale = scale
+        self._rows = core.MonitorFrame()
+        # The value of a tensor of another kind is known to itself alone, as that of one that is distributed.
+        plain = [type(one) is torch.Tensor and one.layout == torch.strided for one in losses]
+        self._of_others = [float(one.item()) for one, is_plain in zip(losses, plain) if not is_plain]
+        measured = [one for one, is_plain in zip(losses, plain) if is_plain]
+        meter.measure(self._rows, list(range(len(measured))), measured, None)
+
+    def bring(self) -> None:
+        self._rows.bring()
+
+    def is_complete(self) -> bool:
+        return self._rows.is_complete()
+
+    def value(self) -> float | None:
+        """The sum, without the factor; None: backward() was not called on a number."""
+        self._rows.complete()
+        values = [*self._rows.sums(), *self._of_others]
+        return sum(values) / self._scale if values else None
+
 
 class TrainingNumbers:
-    """Installed while a step is recorded. A device is asked for its loss when the step is over."""
+    """Installed while a step is recorded."""
 
     def __init__(self) -> None:
         self._losses: list[Any] = []
@@ -35,21 +68,12 @@ class TrainingNumbers:
             else:
                 watch.remove()
 
-    def loss(self) -> float | None:
-        """The sum of what backward() was called on since the last end of a step, without a scaler's factor;
-        None: it was not called on a number.
-        """
-        values = [float(value.item()) for value in self._losses]
-        if not values:
-            return None
-        return sum(values) / (self._scale or 1.0)
+    def losses(self, meter: MonitorMeter) -> Losses:
+        """What backward() was called on since the last end of a step; a device is not waited for."""
+        return Losses(self._losses, self._scale or 1.0, meter)
 
-    def add_to(
-        self, optimizers: Sequence[Any], loss: float | None, add: Callable[[str, str, float], None]
-    ) -> None:
+    def add_to(self, optimizers: Sequence[Any], add: Callable[[str, str, float], None]) -> None:
         """add(quantity, name, value): told of the numbers of the step that ends."""
-        if loss is not None:
-            add("loss", "", loss)
         if self._scale is not None:
             add("loss_scale", "", self._scale)
         add("step_seconds", "", time.perf_counter() - self._ended)

@@ -429,7 +429,7 @@ TEST_CASE("meter: signs are those of the processor, of many tensors and of one t
   const Case of_wide{{3000}, {}};
   views.push_back(view_of(wide, DType::kFloat64, of_wide));
   std::vector<std::vector<std::uint8_t>> found, expected;
-  std::vector<Meter::Signs> asked;
+  std::vector<Signs> asked;
   found.reserve(views.size());
   for (const TensorView& view : views) {
     const std::size_t bytes = stats::sign_bytes(element_count(view));
@@ -438,9 +438,59 @@ TEST_CASE("meter: signs are those of the processor, of many tensors and of one t
     options.signs = expected.emplace_back(bytes);
     (void)stats::summarize(view, options);
   }
-  meter.bring_signs(nullptr, asked);
+  meter.bring_signs(nullptr, asked)->finish();
   for (std::size_t i = 0; i < views.size(); ++i) {
     if (found[i] != expected[i]) FAIL("tensor " << i);
   }
   CHECK(meter.work().launches <= 6);
+}
+
+TEST_CASE("signs: more than the host's memory holds come all the same, and who begins waits for the first") {
+  const auto device = host_device();
+  const auto waits = std::make_shared<Waits>();
+  SignsToHost to_host(waits, SignsToHost::kBytes);
+  const std::vector<std::byte> memory = elements(DType::kInt8, 68'003);
+  const Case layout{{1000, 68'003}, {0, 1}};  // the same row again and again
+  const TensorView view = view_of(memory, DType::kInt8, layout);
+  std::vector<std::uint8_t> found(stats::sign_bytes(element_count(view))), expected(found.size());
+  const Signs asked{view, found};
+  std::size_t launches = 0;
+  const auto coming = to_host.begin(*device, nullptr, {&asked, 1}, launches);
+  CHECK(launches == 3);
+  coming->finish();
+  stats::SummaryOptions options;
+  options.signs = expected;
+  (void)stats::summarize(view, options);
+  CHECK((found == expected));
+}
+
+TEST_CASE("signs: what was begun and is not waited for leaves no trace in what comes next") {
+  Meter meter(host_device());
+  const std::vector<std::byte> memory = elements(DType::kFloat32, 5000);
+  const Case layout{{5000}, {}};
+  const TensorView view = view_of(memory, DType::kFloat32, layout);
+  std::vector<std::uint8_t> first(stats::sign_bytes(5000)), second(first.size()), expected(first.size());
+  const Signs to_first{view, first};
+  const Signs to_second{view, second};
+  meter.bring_signs(nullptr, {&to_first, 1});
+  meter.bring_signs(nullptr, {&to_second, 1})->finish();
+  stats::SummaryOptions options;
+  options.signs = expected;
+  (void)stats::summarize(view, options);
+  CHECK((second == expected));
+  CHECK((first == std::vector<std::uint8_t>(first.size())));
+}
+
+TEST_CASE("meter: results that are read behind later work are not waited for") {
+  Meter meter(host_device());
+  const float value = 3;
+  const Request request{.view = {&value, DType::kFloat32, {}, {}}};
+  const std::vector<Result> first = meter.launch(nullptr, {&request, 1});
+  meter.collect();
+  const std::vector<Result> second = meter.launch(nullptr, {&request, 1});
+  meter.collect();
+  CHECK(as_double(first.front().words()[kSum]) == 3);
+  CHECK(meter.work().waits == 0);
+  CHECK(as_double(second.front().words()[kSum]) == 3);
+  CHECK(meter.work().waits == 1);
 }

@@ -1,6 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "catch.h"
@@ -170,4 +171,41 @@ TEST_CASE("frame: later measurements are added where rows merge") {
   CHECK(frame.rows()[0].sums.squares == 169.0 / 4);
   CHECK(frame.rows()[0].sums.max == 6);
   CHECK(frame.rows()[0].sums.count == 3);
+}
+
+namespace {
+
+// One row whose number comes when it is completed.
+class LateRow final : public monitor::Pending {
+ public:
+  void bring() override {}
+  void complete(Frame& frame) override {
+    monitor::Sums sums;
+    sums.count = 1;
+    sums.sum = 6;
+    sums.squares = 36;
+    frame.fill(frame.position(2, -1), sums);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("frame: rows that wait for their numbers are given away with them, and scaled when they come") {
+  Frame frame(Frame::Again::kMerges);
+  monitor::Row row;
+  row.label = 2;
+  frame.add(row);
+  frame.pending([] { return std::make_unique<LateRow>(); });
+  const std::vector<std::uint32_t> labels{2};
+  frame.scale(labels, 0.5);
+  const std::shared_ptr<Frame> taken = frame.take();
+  CHECK(frame.size() == 0);
+  CHECK(frame.is_complete());
+  CHECK_FALSE(taken->is_complete());
+  taken->bring();
+  taken->complete();
+  CHECK(taken->is_complete());
+  CHECK(taken->rows().at(0).sums.sum == 3);
+  CHECK(taken->rows().at(0).sums.squares == 9);
+  CHECK(frame.position(2, -1) == Frame::npos);
 }

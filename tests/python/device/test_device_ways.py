@@ -132,15 +132,15 @@ def test_the_monitor_measures_all_parameters_by_a_handful_of_launches(tmp_path: 
     with as_device("kernel"):
         monitor = msprobe.monitor(model, optimizer, tmp_path / "out")
         for _ in range(3):
-            before, tensors = _torch.kernel_work("cpu")
+            before, tensors, _ = _torch.kernel_work("cpu")
             model(torch.ones(2, 5)).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
-            after, measured = _torch.kernel_work("cpu")
+            after, measured, _ = _torch.kernel_work("cpu")
             launches.append((after - before, measured - tensors))
         monitor.close()
-    # Gradients, weights and two moments of 80 parameters.
-    assert launches[1:] == [(4, 320)] * 2
+    # Gradients, weights and two moments of 80 parameters, and the loss.
+    assert launches[1:] == [(5, 321)] * 2
 
 
 def test_shards_have_no_place_on_a_device() -> None:

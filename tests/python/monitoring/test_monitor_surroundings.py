@@ -351,6 +351,37 @@ def test_an_armed_dump_records_the_next_step_and_changes_nothing(start: Any, tmp
     assert any(name.startswith("Module.fc1") for name in data)
 
 
+def test_a_step_that_the_script_puts_on_the_class_of_the_optimizer_is_obeyed(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = torch.optim.Adam.step
+
+    def turned(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad.mul_(-0.5)
+        return original(self, *args, **kwargs)
+
+    def losses(watched: bool) -> list[float]:
+        torch.manual_seed(3)
+        net = nn.Linear(4, 2)
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+        monitor = start(net, optimizer) if watched else None
+        found = []
+        for step in range(5):
+            monkeypatch.setattr(torch.optim.Adam, "step", turned if step >= 2 else original)
+            loss = net(torch.ones(3, 4)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+        if monitor is not None:
+            monitor.close()
+        return found
+
+    assert losses(watched=True) == losses(watched=False)
+
+
 # ---- trackers of experiments, each where it is installed
 
 

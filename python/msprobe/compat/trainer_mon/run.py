@@ -20,6 +20,7 @@ from msprobe.monitoring.optimizers import view_of
 from msprobe.native import core, log, torch_adapter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from torch import nn
@@ -265,7 +266,7 @@ class TrainerRun:
             return
         if self.settings.param_distribution:
             self._measure_parameters("param_updated")
-        self._meter.fetch()
+        self._complete(self._tasks)
         self._tasks["actv"].frame.sort(self._labels)
         self._tasks["actv_grad"].frame.sort()
         self.recorded += 1
@@ -278,7 +279,7 @@ class TrainerRun:
 
     def values(self, *tasks: str) -> dict[str, dict[str, Any]]:
         """`{tag: {op: value}}` of what was measured so far, as format api hands it out."""
-        self._meter.fetch()
+        self._complete(tasks)
         found: dict[str, dict[str, Any]] = {}
         for name in tasks:
             task = self._tasks[name]
@@ -286,6 +287,11 @@ class TrainerRun:
             for tag, (_, _, values) in zip(self._tags.of(task, task.frame), task.frame.values(ops)):
                 found[tag] = {op: _as_torch(op, value) for op, value in zip(ops, values)}
         return found
+
+    def _complete(self, tasks: Iterable[str]) -> None:
+        """Waits for what was measured on a device."""
+        for name in tasks:
+            self._tasks[name].frame.complete()
 
     def _measure(self, task: str, labels: list[int], tensors: list[Any]) -> None:
         if labels:
