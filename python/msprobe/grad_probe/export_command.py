@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from typing import Literal
 
 _RANK = re.compile(r"rank(0|[1-9][0-9]{0,8})", re.ASCII)
-_RESULTS = ("rank[0-9]*",)
+_RESULTS = (
+    "rank[0-9]*/notes.json",
+    "rank[0-9]*/gradients.msprobe",
+    "rank[0-9]*/grad_summary_*.csv",
+    "rank[0-9]*/step[0-9]*/*.npy",
+)
 
 
 def main(arguments: list[str]) -> int:
