@@ -23,7 +23,7 @@ using steps::walk;
 
 namespace {
 
-constexpr double kFloat32 = 0x1p-24, kBFloat16 = 0x1p-8;
+constexpr double kRounding = 0x1p-24, kCoarseRounding = 0x1p-8;
 
 const Finding* found(const StepWalk& walk, FindingKind kind) {
   const auto one = std::find_if(walk.findings.begin(), walk.findings.end(),
@@ -47,7 +47,7 @@ std::string state(const std::string& made, const std::string& at_optimizer, cons
 
 TEST_CASE("step: a model that is computed once is off by no more than 256 roundings") {
   const auto parted = [](double roundings) {
-    const StepWalk step = walk({call("Module.a.A.forward.0", tensor(), tensor({1 + roundings * kFloat32}))},
+    const StepWalk step = walk({call("Module.a.A.forward.0", tensor(), tensor({1 + roundings * kRounding}))},
                                {call("Module.a.A.forward.0", tensor(), tensor())});
     return step.first_differing;
   };
@@ -75,8 +75,8 @@ TEST_CASE("number: one that is off by its rounding to float32 is the same") {
     return found(step, FindingKind::kArgument) != nullptr;
   };
   // 3 x 2.9 roundings.
-  CHECK_FALSE(is_told(7 * kFloat32));
-  CHECK(is_told(11 * kFloat32));
+  CHECK_FALSE(is_told(7 * kRounding));
+  CHECK(is_told(11 * kRounding));
 }
 
 TEST_CASE("number: one of an optimizer that everything before does not explain is another one") {
@@ -94,9 +94,9 @@ TEST_CASE("number: one of an optimizer that everything before does not explain i
     return false;
   };
   // 3 x 3 x (2.9 roundings and the distance of the backward pass).
-  CHECK_FALSE(is_another(20 * kFloat32, 0));
-  CHECK(is_another(32 * kFloat32, 0));
-  CHECK_FALSE(is_another(32 * kFloat32, 1e-3));
+  CHECK_FALSE(is_another(20 * kRounding, 0));
+  CHECK(is_another(32 * kRounding, 0));
+  CHECK_FALSE(is_another(32 * kRounding, 1e-3));
 }
 
 // ---- gradients between the backward pass and the optimizer
@@ -147,10 +147,10 @@ TEST_CASE("gradients agree: within 9 x 256 roundings in float32, within 9 x 3 of
                       theirs = R"({"w": )" + entry({1, dtype}) + "}";
     return walk({"", state(ours, ours)}, {"", state(theirs, theirs)}).gradients_agree;
   };
-  CHECK(agree("float32", 9 * 256 * kFloat32, 0.95));
-  CHECK_FALSE(agree("float32", 9 * 256 * kFloat32, 1.8));
-  CHECK(agree("bfloat16", 9 * 3 * 1.7 * kBFloat16, 0.95));
-  CHECK_FALSE(agree("bfloat16", 9 * 3 * 1.7 * kBFloat16, 1.8));
+  CHECK(agree("float32", 9 * 256 * kRounding, 0.95));
+  CHECK_FALSE(agree("float32", 9 * 256 * kRounding, 1.8));
+  CHECK(agree("bfloat16", 9 * 3 * 1.7 * kCoarseRounding, 0.95));
+  CHECK_FALSE(agree("bfloat16", 9 * 3 * 1.7 * kCoarseRounding, 1.8));
 }
 
 TEST_CASE("update: a step is that of another rule beyond 3 x 9 times what rounding allows") {
