@@ -15,7 +15,7 @@ from msprobe.diagnose.cause import Cause
 from msprobe.diagnose.losses import compare_losses, read_ranks
 from msprobe.diagnose.parts import Comparison
 from msprobe.files.left_out import left_out
-from msprobe.layout.job import open_job
+from msprobe.layout.job import MOST_RANKS, open_job
 from msprobe.layout.joining import differ_in_layout, write_joined
 from msprobe.layout.replicas import check_replicas
 from msprobe.native import Error, NothingToCompare
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from msprobe.diagnose.cause import Stage
     from msprobe.diagnose.run_folder import RunFolder
+    from msprobe.files.left_out import LeftOut
     from msprobe.layout.joining import Joined
     from msprobe.layout.replicas import Mismatch
 
@@ -107,6 +108,19 @@ class AcrossLayouts(Comparison):
     @property
     def rank_count(self) -> int:
         return 1
+
+    @property
+    def left_out(self) -> list[LeftOut]:
+        """A logical run is compared as a whole only where all of its ranks are there."""
+        found = super().left_out
+        for run, (side, dump) in zip((self._a, self._b), self._jobs):
+            there = set(open_job(dump).ranks) if dump else set()
+            found += [
+                left_out(f"not recorded in the {side}, a run of {run.processes} processes", rank=rank)
+                for rank in range(min(run.processes or 0, MOST_RANKS))
+                if rank not in there
+            ]
+        return found
 
     def graph(self, cause: Cause) -> None:
         """The graphs of ranks are joined by `msprobe graph --merge`."""

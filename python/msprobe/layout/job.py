@@ -103,13 +103,13 @@ def open_job(path: Path) -> Job:
     return Job(folder, steps)
 
 
-_MOST_RANKS = 1 << 20
+MOST_RANKS = 1 << 20
 
 
 def world_size(state: State) -> int | None:
     """None: the file does not say."""
     size = section(state, "layout").get("world_size")
-    return size if isinstance(size, int) and 0 < size <= _MOST_RANKS else None
+    return size if isinstance(size, int) and 0 < size <= MOST_RANKS else None
 
 
 def section(state: State, name: str) -> State:

@@ -100,7 +100,7 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
         for (side, reason), count in reasons.items()
     ]
     result.left_out += [
-        replace(one, reason=f"{one.reason} in the {side}", is_difference=False)
+        replace(one, reason=f"{one.reason} in the {side}")
         for side, job in (("reference", reference), ("target", target))
         for one in job.left_out
     ]
