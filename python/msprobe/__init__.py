@@ -136,11 +136,13 @@ def __dir__() -> list[str]:
 
 
 def _function(name: str) -> Callable[..., object]:
-    """That of msprobe.api, which has the modules of the package of its name as attributes."""
+    """That of msprobe.api, which has what the package of its name offers, and its modules, as attributes."""
     package = import_module(f"msprobe.{name}")
     function: Callable[..., object] = getattr(import_module("msprobe.api"), name)
     for module in [one for one in vars(package).values() if isinstance(one, ModuleType)]:
         setattr(function, module.__name__.rpartition(".")[2], module)
+    for offered in getattr(package, "__all__", ()):
+        setattr(function, offered, getattr(package, offered))
     return function
 
 

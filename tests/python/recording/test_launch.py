@@ -54,7 +54,7 @@ def test_what_to_try_next_runs_as_it_is_printed(tmp_path):
     (tmp_path / "ddp train.py").write_text(DDP)
     code, _, error = typed('torchrun --nproc-per-node 2 -m msprobe run -o a --with monitor "ddp train.py"')
     assert code == 0, error
-    assert error.count("msprobe: ") == 1  # one line, from rank 0
+    assert error.count("msprobe: ") == 2  # what a step costs and what was recorded, from rank 0
     assert (tmp_path / "a/monitor").is_dir()
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for path in (tmp_path / "b").glob("losses.rank*.csv"):
