@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -79,6 +80,11 @@ def shown(browser: Browser, selector: str) -> str:
     return text
 
 
+def of_dump(sentence: str) -> str:
+    """As pages of the dump say it, which do not know how the program calls its data."""
+    return re.sub(r"data differ: [^(]+ \((.*)\)$", r"\1", sentence)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_all_pages_name_the_same_culprit(recorded: Path, browser: Browser, name: str) -> None:
     out, answer, printed = diagnosed(recorded, name)
@@ -94,11 +100,11 @@ def test_all_pages_name_the_same_culprit(recorded: Path, browser: Browser, name:
     assert shown(browser, "#sentence") == answer["sentence"]
 
     browser.open(out / "dump/report.html")
-    assert shown(browser, "#sentence") == answer["sentence"]
-    assert shown(browser, "#culprits b") == cause["plain"]
+    assert shown(browser, "#sentence") == of_dump(answer["sentence"])
+    assert shown(browser, "#culprits b") == of_dump(cause["plain"])
     verdict = json.loads((out / "dump/verdict.json").read_text())
     assert verdict["culprits"][0]["name"] in cause["name"]
-    assert verdict["sentence"] == answer["sentence"]
+    assert verdict["sentence"] == of_dump(answer["sentence"])
 
     if cause["record"]:
         browser.run("document.querySelector('#culprits button').click()")
@@ -107,12 +113,12 @@ def test_all_pages_name_the_same_culprit(recorded: Path, browser: Browser, name:
     # The graph is opened at the cause: it is selected, and "First divergence" leads there.
     browser.open(out / "graph.html")
     first = '.finding.first[aria-current="true"]'
-    assert cause["plain"] in shown(browser, first)
+    assert of_dump(cause["plain"]) in shown(browser, first)
     node = shown(browser, f"{first} .name")
     if cause["record"]:
         assert node.split(".parameters_grad")[0] in cause["record"]
     browser.run("document.querySelector('.top .primary').click()")
-    assert node in shown(browser, f".pane:nth-child({2 if cause['is_of_reference'] else 1}) .path")
+    assert node in shown(browser, f".pane:nth-child({1 if cause['is_of_reference'] else 2}) .path")
     assert browser.faults == []
 
 

@@ -59,7 +59,8 @@ def assert_complete(record, step):
 
 
 def test_every_step_is_on_disk_when_the_script_ends(tmp_path, write_config, record):
-    assert finish(start(tmp_path, write_config, "watch(); steps(7)")) == ""
+    said = finish(start(tmp_path, write_config, "watch(); steps(7)")).splitlines()
+    assert [line.split(":")[:2] for line in said] == [["msprobe", " PrecisionDebugger"]] * 2  # begin and end
     assert record.steps() == list(range(7))
     assert_complete(record, 6)
 

@@ -241,7 +241,7 @@ def test_a_fault_ends_the_monitor_and_not_the_training(
 
     def after(step: int) -> None:
         if step == 1:
-            monkeypatch.setattr(monitor._monitor, "_make_numbers", lambda: 1 / 0)
+            monkeypatch.setattr(monitor._monitor, "_ended_step", lambda _: 1 / 0)
 
     losses = train(net, optimizer, steps=5, after=after)
     assert len(losses) == 10

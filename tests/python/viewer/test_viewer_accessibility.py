@@ -138,7 +138,7 @@ def test_two_nodes_are_matched_with_the_keyboard_alone(page, tmp_path):
                 break
             page.key("Shift+ArrowDown")
             page.until(REST)
-        ours, theirs = json.loads(page.run(f"return {selected}"))
+        theirs, ours = json.loads(page.run(f"return {selected}"))  # the reference stands at the left
         assert (ours, theirs) == (
             "Module.layers.1.fc.Linear.forward.0",
             "Module.layers.1.up.Linear.forward.0",
