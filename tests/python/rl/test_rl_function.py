@@ -31,7 +31,7 @@ def test_two_records(save: Save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert repr(result) == f"<RlResult: {result.sentence}>"
     first = result.table()[0]
     assert (first["kind"], first["key"], first["step"]) == ("values", "rewards", 1)
-    assert "<td>rewards</td>" in result._repr_html_()
+    assert ">rewards</td>" in result._repr_html_()
     monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=lambda rows: ("frame", rows)))
     assert result.to_pandas() == ("frame", result.table())
     assert msprobe.rl_compare(reference, target, tolerance=0.6).same
