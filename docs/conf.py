@@ -76,7 +76,7 @@ def without_links_to_the_repository(page: str, folder: Path) -> str:
             return link[0]
         return f"{link[1]} (`{target.relative_to(FOLDER.parent)}`)"
 
-    return re.sub(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)\)", named, page)
+    return re.sub(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)(?:#[^)\s]*)?\)", named, page)
 
 
 def add_what_only_the_site_needs(app: Sphinx, name: str, text: list[str]) -> None:
