@@ -22,8 +22,6 @@ using test::write_bytes;
 using Names = std::vector<std::string>;
 using State = Similarity::State;
 
-const fs::path kGolden = fs::path(MSPROBE_TEST_DATA) / "grad_probe";
-
 std::string signs_file(const std::string& signs, DType dtype = DType::kBool) {
   std::string bytes;
   for (const char sign : signs) bytes += static_cast<char>(sign == '+');

@@ -28,17 +28,10 @@ using test::write_bytes;
 using Names = std::vector<std::string>;
 using State = Similarity::State;
 
-const fs::path kGoldenRecords = fs::path(MSPROBE_TEST_DATA) / "grad_probe";
-
 Options packed_at(const fs::path& path, Level level = Level::kL1) {
   Options options = options_at(path, level);
   options.layout = Layout::kPacked;
   return options;
-}
-
-std::vector<Measurement> measured(const Options& options, int count, std::int64_t elements, unsigned seed) {
-  const OwnedGradients gradients = some_gradients(count, elements, seed);
-  return measure(gradients.views(), options);
 }
 
 // One step of three gradients of 1001 elements.
@@ -75,10 +68,10 @@ TEST_CASE("packed: what the existing tool wrote is the same bytes, there and bac
   for (const std::string name : {"l0_a", "l1_a", "l2_edge", "l2_bf16"}) {
     INFO(name);
     const TempDir dir;
-    CHECK(convert(kGoldenRecords / name / "rank0", packed_at(dir / "packed")) > 0);
+    CHECK(convert(kGolden / name / "rank0", packed_at(dir / "packed")) > 0);
     CHECK(entries_below(dir / "packed/rank0") == Names{"gradients.msprobe"});
     convert(dir / "packed/rank0", options_at(dir / "back"));
-    check_same(kGoldenRecords / name / "rank0", dir / "back/rank0");
+    check_same(kGolden / name / "rank0", dir / "back/rank0");
     CHECK_THROWS_AS(convert(dir / "packed/rank0", options_at(dir / "back")), InvalidArgument);
   }
 }
@@ -92,18 +85,16 @@ TEST_CASE("packed: the writer keeps what it writes in the other layout") {
 
 TEST_CASE("packed: records of any layout are compared, with the same answer") {
   const TempDir dir;
-  for (const std::string side : {"l1_a", "l1_b"})
-    convert(kGoldenRecords / side / "rank0", packed_at(dir / side));
+  for (const std::string side : {"l1_a", "l1_b"}) convert(kGolden / side / "rank0", packed_at(dir / side));
   const auto check = [&dir](const fs::path& a, const fs::path& b) {
     write_similarities(compare(a, b), dir / "similarities.csv");
-    CHECK(read_bytes(dir / "similarities.csv") ==
-          read_bytes(kGoldenRecords / "cmp_l1/rank0/similarities.csv"));
+    CHECK(read_bytes(dir / "similarities.csv") == read_bytes(kGolden / "cmp_l1/rank0/similarities.csv"));
   };
   check(dir / "l1_a/rank0", dir / "l1_b/rank0");
-  check(kGoldenRecords / "l1_a/rank0", dir / "l1_b/rank0");
-  check(dir / "l1_a/rank0", kGoldenRecords / "l1_b/rank0");
-  convert(kGoldenRecords / "l2_edge/rank0", packed_at(dir / "edge"));
-  for (const Similarity& cell : compare(dir / "edge/rank0", kGoldenRecords / "l2_edge/rank0").cells) {
+  check(kGolden / "l1_a/rank0", dir / "l1_b/rank0");
+  check(dir / "l1_a/rank0", kGolden / "l1_b/rank0");
+  convert(kGolden / "l2_edge/rank0", packed_at(dir / "edge"));
+  for (const Similarity& cell : compare(dir / "edge/rank0", kGolden / "l2_edge/rank0").cells) {
     CHECK(cell.value() == 1.0);
   }
 }

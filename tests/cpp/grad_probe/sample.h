@@ -52,6 +52,8 @@ class OwnedGradients {
 inline const Similarity kAbsent{};
 inline const Similarity kMissing{Similarity::State::kMissing, 0, 0, "the file is lost"};
 
+inline const std::filesystem::path kGolden = std::filesystem::path(MSPROBE_TEST_DATA) / "grad_probe";
+
 inline Options options_at(const std::filesystem::path& path, Level level = Level::kL1,
                           std::vector<Bound> bounds = {}) {
   Options options;
@@ -73,6 +75,12 @@ inline OwnedGradients some_gradients(int count, std::int64_t elements, unsigned 
     gradients.add("p" + std::to_string(i), std::move(data), {elements});
   }
   return gradients;
+}
+
+inline std::vector<Measurement> measured(const Options& options, int count, std::int64_t elements,
+                                         unsigned seed) {
+  const OwnedGradients gradients = some_gradients(count, elements, seed);
+  return measure(gradients.views(), options);
 }
 
 }  // namespace msprobe::grad_probe

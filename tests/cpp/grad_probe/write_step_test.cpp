@@ -72,8 +72,7 @@ std::vector<std::int64_t> parse_shape(const std::string& text) {
 
 // The gradients of one step as the training had them; "matrix" is a transposed one there.
 OwnedGradients gradients_of(const Sample& sample, std::int64_t step, const io::Table& csv) {
-  const fs::path path = fs::path(MSPROBE_TEST_DATA) / "grad_probe/gradients" /
-                        (sample.name + "_step" + std::to_string(step) + ".npy");
+  const fs::path path = kGolden / "gradients" / (sample.name + "_step" + std::to_string(step) + ".npy");
   const io::NpyHeader header = io::read_npy_header(path);
   const std::string file = read_bytes(path);
   std::vector<float> all(static_cast<std::size_t>(header.count));
@@ -133,7 +132,7 @@ TEST_CASE("write_step: reproduces the files of the existing tool byte for byte")
                                {"l2_bf16", Level::kL2, DType::kBFloat16, kThree, {0, 1}},
                                {"l2_fp16_params", Level::kL2, DType::kFloat16, kThree, {0, 2}}}));
   INFO(sample.name);
-  const fs::path golden = fs::path(MSPROBE_TEST_DATA) / "grad_probe" / sample.name;
+  const fs::path golden = kGolden / sample.name;
   const TempDir dir;
   const Options options = options_at(dir.path(), sample.level, sample.bounds);
   for (const std::int64_t step : sample.steps) {

@@ -28,11 +28,6 @@ using test::TempDir;
 using test::write_bytes;
 using Names = std::vector<std::string>;
 
-std::vector<Measurement> measured(const Options& options, int count, std::int64_t elements, unsigned seed) {
-  const OwnedGradients gradients = some_gradients(count, elements, seed);
-  return measure(gradients.views(), options);
-}
-
 TEST_CASE("Writer: creates the rank directory at once, and says so when it cannot") {
   const TempDir dir;
   {

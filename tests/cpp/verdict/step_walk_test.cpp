@@ -8,6 +8,7 @@
 
 #include "catch.h"
 #include "verdict/flow.h"
+#include "verdict/places.h"
 #include "verdict/state_entry.h"
 #include "verdict/steps.h"
 
@@ -15,6 +16,8 @@ using namespace msprobe;
 using compare::Finding;
 using compare::FindingKind;
 using compare::StepWalk;
+using places::kBFloat16;
+using places::kFloat32;
 using steps::call;
 using steps::entry;
 using steps::number;
@@ -22,8 +25,6 @@ using steps::tensor;
 using steps::walk;
 
 namespace {
-
-constexpr double kRounding = 0x1p-24, kCoarseRounding = 0x1p-8;
 
 const Finding* found(const StepWalk& walk, FindingKind kind) {
   const auto one = std::find_if(walk.findings.begin(), walk.findings.end(),
@@ -47,7 +48,7 @@ std::string state(const std::string& made, const std::string& at_optimizer, cons
 
 TEST_CASE("step: a model that is computed once is off by no more than 256 roundings") {
   const auto parted = [](double roundings) {
-    const StepWalk step = walk({call("Module.a.A.forward.0", tensor(), tensor({1 + roundings * kRounding}))},
+    const StepWalk step = walk({call("Module.a.A.forward.0", tensor(), tensor({1 + roundings * kFloat32}))},
                                {call("Module.a.A.forward.0", tensor(), tensor())});
     return step.first_differing;
   };
@@ -75,8 +76,8 @@ TEST_CASE("number: one that is off by its rounding to float32 is the same") {
     return found(step, FindingKind::kArgument) != nullptr;
   };
   // 3 x 2.9 roundings.
-  CHECK_FALSE(is_told(7 * kRounding));
-  CHECK(is_told(11 * kRounding));
+  CHECK_FALSE(is_told(7 * kFloat32));
+  CHECK(is_told(11 * kFloat32));
 }
 
 TEST_CASE("number: one of an optimizer that everything before does not explain is another one") {
@@ -94,9 +95,9 @@ TEST_CASE("number: one of an optimizer that everything before does not explain i
     return false;
   };
   // 3 x 3 x (2.9 roundings and the distance of the backward pass).
-  CHECK_FALSE(is_another(20 * kRounding, 0));
-  CHECK(is_another(32 * kRounding, 0));
-  CHECK_FALSE(is_another(32 * kRounding, 1e-3));
+  CHECK_FALSE(is_another(20 * kFloat32, 0));
+  CHECK(is_another(32 * kFloat32, 0));
+  CHECK_FALSE(is_another(32 * kFloat32, 1e-3));
 }
 
 // ---- gradients between the backward pass and the optimizer
@@ -147,10 +148,10 @@ TEST_CASE("gradients agree: within 9 x 256 roundings in float32, within 9 x 3 of
                       theirs = R"({"w": )" + entry({1, dtype}) + "}";
     return walk({"", state(ours, ours)}, {"", state(theirs, theirs)}).gradients_agree;
   };
-  CHECK(agree("float32", 9 * 256 * kRounding, 0.95));
-  CHECK_FALSE(agree("float32", 9 * 256 * kRounding, 1.8));
-  CHECK(agree("bfloat16", 9 * 3 * 1.7 * kCoarseRounding, 0.95));
-  CHECK_FALSE(agree("bfloat16", 9 * 3 * 1.7 * kCoarseRounding, 1.8));
+  CHECK(agree("float32", 9 * 256 * kFloat32, 0.95));
+  CHECK_FALSE(agree("float32", 9 * 256 * kFloat32, 1.8));
+  CHECK(agree("bfloat16", 9 * 3 * 1.7 * kBFloat16, 0.95));
+  CHECK_FALSE(agree("bfloat16", 9 * 3 * 1.7 * kBFloat16, 1.8));
 }
 
 TEST_CASE("update: a step is that of another rule beyond 3 x 9 times what rounding allows") {
