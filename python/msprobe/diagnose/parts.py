@@ -4,22 +4,27 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msprobe.compare.across_frameworks import FOLDER, aligned, are_of_two
-from msprobe.compare.culprit import parse_frame
 from msprobe.config_check import wording
 from msprobe.diagnose.answer import PartResult
-from msprobe.diagnose.cause import Cause
 from msprobe.diagnose.figures import rounded, told_apart
 from msprobe.diagnose.gaps import of_gradients, of_runs
 from msprobe.diagnose.gradient_names import as_pytorch
 from msprobe.diagnose.losses import LOSS_FILE, Evidence, alone, compare_ranks, read_ranks
-from msprobe.diagnose.step_data import names_of
+from msprobe.diagnose.part_causes import (
+    equal_stages,
+    is_setting,
+    of_checkpoint,
+    of_culprit,
+    of_gradient,
+    of_set_up,
+    of_setting,
+)
 from msprobe.files.dump_folders import STEP, framework_of, numbered
 from msprobe.files.left_out import LeftOut, left_out, only_in
 from msprobe.files.noise_answer import find_answers, merged, read_answer
@@ -28,41 +33,20 @@ from msprobe.native import Error, NothingToCompare, log
 from msprobe.terminal.progress import Working
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from msprobe.compare.culprit import Culprit
     from msprobe.compare.result import CompareResult
-    from msprobe.config_check.checks.check_result import Difference
-    from msprobe.config_check.checks.likelihood import Ranked
-    from msprobe.config_check.comparison import ConfigComparison
     from msprobe.diagnose.answer import PartStatus
-    from msprobe.diagnose.cause import Part, Stage
+    from msprobe.diagnose.cause import Cause, Part
     from msprobe.diagnose.run_folder import RunFolder
-    from msprobe.grad_probe.verdict import Finding
 
 # From this confidence on a setting explains a numeric difference by itself.
 _LIKELY = 0.84
 _MOST_EVIDENCE = 5
-_MOST_FRAMES = 5
-
-_STAGE_OF_CHECK: dict[str, Stage] = {"dataset": "data", "weights": "initial weights"}
-_STAGE_OF_KIND: dict[str, Stage] = {
-    "input_data": "data",
-    "randomness": "data",
-    "weight": "initial weights",
-    "buffer": "initial weights",
-    "gradient": "gradients",
-    "reduction": "gradients",
-    "clipping": "gradients",
-    "optimizer_setting": "optimizer",
-    "optimizer_state": "optimizer",
-    "update": "optimizer",
-}
-
 
 _STATUS_OF_CONFIG: dict[str, PartStatus] = {"agree": "equal", "differ": "differ", "incomplete": "incomplete"}
-_PLACE = re.compile(r"at step ([0-9]{1,9}), rank ([0-9]{1,9})")
 
 
 class Comparison:
@@ -181,12 +165,12 @@ class Comparison:
         self.notes += [f"config: {said}" for said in result.parted_replicas]
         errors = [one for one in result.ranked if one.difference.level == ERROR]
         settings = [
-            _of_setting(one)
+            of_setting(one)
             for one in result.ranked
-            if _is_setting(one.difference) and one.likelihood != "unlikely"
+            if is_setting(one.difference) and one.likelihood != "unlikely"
         ]
-        others = [one for one in errors if not _is_setting(one.difference)]
-        causes = [_of_set_up(one) for one in others if one.likelihood == "cause"]
+        others = [one for one in errors if not is_setting(one.difference)]
+        causes = [of_set_up(one) for one in others if one.likelihood == "cause"]
         causes += [setting for setting in settings if setting.confidence >= _LIKELY]
         return PartResult(
             "config",
@@ -199,7 +183,7 @@ class Comparison:
                 f"{wording.line(one)} ({one.likelihood}): {one.reason}" for one in errors[:_MOST_EVIDENCE]
             ),
             settings=tuple(setting for setting in settings if setting.confidence < _LIKELY),
-            equal_stages=tuple(_equal_stages(result)),
+            equal_stages=tuple(equal_stages(result)),
         )
 
     def _checkpoint(self) -> PartResult:
@@ -212,31 +196,12 @@ class Comparison:
         result = compare_checkpoints(self._a.checkpoint, self._b.checkpoint)
         failing = beyond(result, [])
         files = write_outputs(self._output / "checkpoint.json", result, failing, junit=False, report=True)
-        iterations = {result.reference.iteration, result.target.iteration}
-        causes = []
-        if not result.same and iterations == {0}:
-            worst = (
-                result.differing[0].name
-                if result.differing
-                else (result.reference_only + result.target_only)[0]
-            )
-            causes.append(
-                Cause(
-                    "initial weights",
-                    "checkpoint",
-                    worst,
-                    "the runs start from other weights",
-                    0.95,
-                    0,
-                    plain=f"the runs start from other weights: {worst}",
-                )
-            )
         return PartResult(
             "checkpoint",
             "equal" if result.same else "differ",
             result.answer(within_limits=not failing),
             report=files[0],
-            causes=tuple(causes),
+            causes=tuple(of_checkpoint(result)),
             evidence=tuple(row.name for row in result.differing[:_MOST_EVIDENCE]),
         )
 
@@ -313,38 +278,20 @@ class Comparison:
                 report=result.report_path,
             )
         first = next(iter(suspicious), None)
-        missing = [
-            *of_gradients(verdict, self.offset),
-            *(self.dump_result.left_out if self.dump_result else ()),
-        ]
-        causes = []
-        if first is not None:
-            name = f"gradient of {first.parameter}"
-            causes.append(
-                Cause(
-                    "gradients",
-                    "gradients",
-                    name,
-                    rounded(first.reason),
-                    0.5 if any(one.may_hold(first.step) for one in missing) else 0.6,
-                    first.step,
-                    first.rank,
-                    tuple(sorted(_ranks_of(first, suspicious))),
-                    plain=f"the {name} differs",
-                )
-            )
+        apart = tuple(of_gradients(verdict, self.offset))
+        missing = [*apart, *(self.dump_result.left_out if self.dump_result else ())]
         steps = sorted({step for rank in verdict.ranks for step in rank.steps})
         return PartResult(
             "gradients",
             "equal" if result.same else "differ" if suspicious else "incomplete",
             rounded(verdict.sentence),
             report=result.report_path,
-            causes=tuple(causes),
+            causes=() if first is None else (of_gradient(first, suspicious, missing),),
             first_step=None if first is None else first.step,
             clear_step=None if first is None else first.step,
             steps=tuple(steps),
             evidence=tuple(rounded(finding.line) for finding in suspicious[:_MOST_EVIDENCE]),
-            not_compared=tuple(of_gradients(verdict, self.offset)),
+            not_compared=apart,
         )
 
     def _gradient_records(self) -> tuple[Path, Path]:
@@ -381,7 +328,7 @@ class Comparison:
             result = self._with_table(result, self.culprits[0])
         self.dump_result = result
         files = write_outputs(result, self.culprits, neighbours=self._neighbours)
-        causes = tuple(self._cause_of(culprit) for culprit in self.culprits)
+        causes = tuple(of_culprit(culprit, self.culprits, result) for culprit in self.culprits)
         return PartResult(
             "dump",
             result.status,
@@ -425,55 +372,6 @@ class Comparison:
         table = alone.pairs[0].table
         pairs = [replace(one, table=table) if one is pair else one for one in result.pairs]
         return replace(result, pairs=pairs)
-
-    def _cause_of(self, culprit: Culprit) -> Cause:
-        own, other = self._stacks(culprit)
-        if culprit.reference_record:
-            own, other = other, own
-        data, others = self._data_of(culprit)
-        return Cause(
-            stage="data" if data else _STAGE_OF_KIND.get(culprit.kind, "operators"),
-            part="dump",
-            name=f"{culprit.kind.replace('_', ' ')} {culprit.name}",
-            reason=culprit.reason + (f"; other data that differ: {', '.join(others)}" if others else ""),
-            confidence=culprit.confidence,
-            step=culprit.step,
-            rank=culprit.rank,
-            ranks=culprit.ranks,
-            module=culprit.module,
-            record=culprit.record or culprit.reference_record,
-            stack=own,
-            reference_stack=other,
-            plain=f"data differ: {data} ({culprit.plain})" if data else culprit.plain,
-            is_of_reference=bool(culprit.reference_record),
-            values=(str(culprit.metrics.get("target", "")), str(culprit.metrics.get("reference", ""))),
-        )
-
-    def _data_of(self, culprit: Culprit) -> tuple[str, list[str]]:
-        """What the program calls the value that differs, where it is one of the data of the step; and the
-        others that differ.
-        """
-        assert self.dump_result is not None
-        pair = self.dump_result.pair_of(culprit.step, culprit.rank)
-        return ("", []) if pair is None else names_of(culprit, pair)
-
-    def _stacks(self, culprit: Culprit) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The lines of the run that has the culprit, and those of the other. What is no call, as an attribute
-        of a module, has the lines of a call in this module that is a culprit, too.
-        """
-        assert self.dump_result is not None
-        called = culprit
-        if not culprit.stack and culprit.module:
-            place = culprit.step, culprit.rank, culprit.module
-            here = (one for one in self.culprits if (one.step, one.rank, one.module) == place and one.stack)
-            called = next(here, culprit)
-        own = tuple(frame.text for frame in called.top_frames(_MOST_FRAMES))
-        if called.kind in ("missing_call", "extra_call"):
-            return own, ()
-        record, of_reference = called.record or called.reference_record, not called.reference_record
-        texts = self.dump_result.frames_of(called.step, called.rank, record, of_reference=of_reference)
-        other = replace(called, stack=[parse_frame(text) for text in texts])
-        return own, tuple(frame.text for frame in other.top_frames(_MOST_FRAMES))
 
     # ---- what the dump says of the rest
 
@@ -554,64 +452,10 @@ class Comparison:
         return page
 
 
-def _ranks_of(first: Finding, findings: Sequence[Finding]) -> set[int]:
-    """In which a gradient differs at the same step."""
-    place = first.step, first.parameter
-    return {one.rank for one in findings if one.rank is not None and (one.step, one.parameter) == place}
-
-
 def _dump_of(noise: Path) -> Path:
     """The dump in the folder of a repeated run; anything else is what it is."""
     dump = noise / "dump"
     return dump if not find_answers(noise) and dump.is_dir() else noise
-
-
-def _equal_stages(result: ConfigComparison) -> Iterator[Stage]:
-    """Data and weights of the first step; later weights are those of a training that differs."""
-    for check in result.checks:
-        stage = _STAGE_OF_CHECK.get(check.name)
-        later = all(one.name == "weights after the first step" for one in check.differences)
-        if stage is not None and (check.passed or (check.differences and later)):
-            yield stage
-
-
-def _is_setting(difference: Difference) -> bool:
-    """One of the program, that both runs have."""
-    return difference.check == "hyperparameters" and bool(difference.reference and difference.target)
-
-
-def _of_setting(one: Ranked) -> Cause:
-    difference = one.difference
-    return Cause(
-        stage="configuration",
-        part="config",
-        name=f"{difference.check}: {difference.name}",
-        reason=one.reason,
-        confidence=one.confidence,
-        plain=f"{difference.name} is {difference.target}, in the reference {difference.reference}",
-        values=(difference.target, difference.reference),
-        acts=one.acts,
-    )
-
-
-def _of_set_up(one: Ranked) -> Cause:
-    step, rank = _place(one.difference)
-    return Cause(
-        stage=_STAGE_OF_CHECK.get(one.difference.check, "configuration"),
-        part="config",
-        name=f"{one.difference.check}: {one.difference.name}",
-        reason=f"{wording.line(one)}: {one.reason}",
-        confidence=one.confidence,
-        step=step,
-        rank=rank,
-        plain=wording.line(one),
-    )
-
-
-def _place(difference: Any) -> tuple[int | None, int | None]:
-    """Step and rank, where the text of a difference of tensors names them."""
-    found = _PLACE.search(difference.detail) if difference.check in _STAGE_OF_CHECK else None
-    return (None, None) if found is None else (int(found[1]), int(found[2]))
 
 
 def _has(module: str) -> bool:
