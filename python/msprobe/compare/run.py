@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 
 from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, stack_path
-from msprobe.compare.layouts import FOLDER as JOINED
 from msprobe.compare.layouts import as_logical_runs
 from msprobe.compare.pair_result import PairResult, ReportRows, TableSummary
 from msprobe.compare.processes import Part, lost_share, of_json, share_of, to_json
@@ -28,6 +27,7 @@ from msprobe.files.meeting import Meeting, Process
 from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.files.result_time import unused_time
 from msprobe.files.run_folder import dump_of
+from msprobe.layout.joining import FOLDER as JOINED
 from msprobe.native import Error, InvalidArgument, core
 from msprobe.terminal.progress import Progress, Working
 

@@ -16,21 +16,20 @@ from msprobe.diagnose.losses import compare_losses, read_ranks
 from msprobe.diagnose.parts import Comparison
 from msprobe.files.left_out import left_out
 from msprobe.layout.job import MOST_RANKS, open_job
-from msprobe.layout.joining import differ_in_layout, write_joined
+from msprobe.layout.joining import joined
 from msprobe.layout.replicas import check_replicas
-from msprobe.native import Error, NothingToCompare
+from msprobe.native import Error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from msprobe.diagnose.cause import Stage
+    from msprobe.diagnose.parts import DiagnoseOptions
     from msprobe.diagnose.run_folder import RunFolder
     from msprobe.files.left_out import LeftOut
+    from msprobe.layout.job import Job
     from msprobe.layout.joining import Joined
     from msprobe.layout.replicas import Mismatch
-
-FOLDER = "joined"
 
 _OF_SINGLE_RANKS = "records of single ranks are not joined; the gradients of the logical runs are in the dump"
 # A copy that is none is seen to the bit; that it is the cause is as sure as any answer is.
@@ -43,39 +42,13 @@ _STAGE: dict[str, Stage] = {
 }
 
 
-def comparison_of(
-    a: RunFolder,
-    b: RunFolder,
-    output: Path,
-    *,
-    shows_progress: bool,
-    noise: Sequence[Path],
-    offset: int | None,
-    all_tables: bool,
-    cells: Mapping[str, str] | None = None,
-) -> Comparison:
-    """Of ranks with each other, or of logical runs where the layouts differ. cells: see Comparison."""
-    joined = None
+def comparison_of(a: RunFolder, b: RunFolder, output: Path, options: DiagnoseOptions) -> Comparison:
+    """Of ranks with each other, or of logical runs where the layouts differ."""
     if a.dump and b.dump:
-        reference, target = open_job(a.dump), open_job(b.dump)
-        if differ_in_layout(reference, target):
-            shift = b.first_step - a.first_step if offset is None else offset
-            try:
-                joined = write_joined(reference, target, output / FOLDER, shift)
-            except NothingToCompare:
-                joined = None
-    if joined is None:
-        return Comparison(
-            a,
-            b,
-            output,
-            shows_progress=shows_progress,
-            noise=noise,
-            offset=offset,
-            all_tables=all_tables,
-            cells=cells,
-        )
-    return AcrossLayouts(a, b, joined, output, shows_progress=shows_progress, noise=noise, offset=offset)
+        runs = joined(a.dump, b.dump, output, options.offset_of(a, b))
+        if runs is not None:
+            return AcrossLayouts(a, b, runs, output, options)
+    return Comparison(a, b, output, options)
 
 
 class AcrossLayouts(Comparison):
@@ -84,26 +57,14 @@ class AcrossLayouts(Comparison):
     is_joined = True
 
     def __init__(
-        self,
-        a: RunFolder,
-        b: RunFolder,
-        joined: Joined,
-        output: Path,
-        *,
-        shows_progress: bool,
-        noise: Sequence[Path],
-        offset: int | None,
+        self, a: RunFolder, b: RunFolder, runs: Joined, output: Path, options: DiagnoseOptions
     ) -> None:
-        super().__init__(
-            replace(a, dump=joined.reference),
-            replace(b, dump=joined.target),
-            output,
-            shows_progress=shows_progress,
-            noise=noise,
-            offset=offset,
-        )
-        self._joined = joined
-        self._jobs = [("reference", a.dump), ("target", b.dump)]
+        """a, b: with dumps, of which `runs` was made."""
+        assert a.dump is not None
+        assert b.dump is not None
+        super().__init__(replace(a, dump=runs.reference), replace(b, dump=runs.target), output, options)
+        self._joined = runs
+        self._jobs = [("reference", open_job(a.dump)), ("target", open_job(b.dump))]
 
     @property
     def rank_count(self) -> int:
@@ -113,12 +74,11 @@ class AcrossLayouts(Comparison):
     def left_out(self) -> list[LeftOut]:
         """A logical run is compared as a whole only where all of its ranks are there."""
         found = super().left_out
-        for run, (side, dump) in zip((self._a, self._b), self._jobs):
-            there = set(open_job(dump).ranks) if dump else set()
+        for run, (side, job) in zip((self._a, self._b), self._jobs):
             found += [
                 left_out(f"not recorded in the {side}, a run of {run.processes} processes", rank=rank)
                 for rank in range(min(run.processes or 0, MOST_RANKS))
-                if rank not in there
+                if rank not in job.ranks
             ]
         return found
 
@@ -135,7 +95,7 @@ class AcrossLayouts(Comparison):
 
     def _dump(self) -> PartResult:
         part = super()._dump()
-        found = [cause for name, dump in self._jobs if dump for cause in self._mismatches(name, dump)]
+        found = [cause for name, job in self._jobs for cause in self._mismatches(name, job)]
         steps = [cause.step for cause in part.causes if cause.step is not None]
         first = [cause for cause in found if not steps or (cause.step or 0) <= min(steps)]
         reference, target = self._joined.layouts
@@ -157,9 +117,9 @@ class AcrossLayouts(Comparison):
             clear_step=step,
         )
 
-    def _mismatches(self, name: str, dump: Path) -> list[Cause]:
+    def _mismatches(self, name: str, job: Job) -> list[Cause]:
         try:
-            result = check_replicas(open_job(dump))
+            result = check_replicas(job)
         except Error:  # of one process, or nothing says what must be equal
             return []
         return [_cause_of(name, result.mismatches[0])] if result.mismatches else []

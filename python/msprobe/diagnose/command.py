@@ -112,14 +112,14 @@ def diagnose_runs(
     ignore: Sequence[str] = (),
     shows_progress: bool,
 ) -> Answer:
-    """Compares everything that both runs have, and fills `output`. offset: the step of the reference at which
-    the target begins; None: as the runs say. all_tables: of the dumps of all steps and ranks, not only of the
-    one in question. cells: see Comparison. ignore: places of intended differences. Raises InvalidArgument,
-    NothingToCompare and IoError.
+    """Compares everything that both runs have, and fills `output`. noise, offset, all_tables, cells: see
+    DiagnoseOptions. ignore: places of intended differences. Raises InvalidArgument, NothingToCompare and
+    IoError.
     """
     from msprobe.diagnose.across_layouts import comparison_of
     from msprobe.diagnose.answer_file import FILE, PAGE, answer_json
     from msprobe.diagnose.page import page_html
+    from msprobe.diagnose.parts import DiagnoseOptions
     from msprobe.diagnose.run_folder import find_run
     from msprobe.files.atomic_file import make_directory, write_text
     from msprobe.files.new_results import new_results
@@ -132,15 +132,8 @@ def diagnose_runs(
     results = (FILE, PAGE, "checkpoint.json", "checkpoint.html", "graph.html", *_FOLDERS)
     with new_results(output, results, force=force):
         make_directory(output)
-        comparison = comparison_of(
-            *runs,
-            output,
-            shows_progress=shows_progress,
-            noise=list(noise),
-            offset=offset,
-            all_tables=all_tables,
-            cells=cells,
-        )
+        options = DiagnoseOptions(shows_progress, noise, offset, all_tables, cells)
+        comparison = comparison_of(*runs, output, options)
         answer = _diagnose(comparison, *runs, with_graph=graph, ignore=ignore)
         write_text(output / PAGE, page_html(answer, reference, target, output))
         write_text(

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -49,40 +49,41 @@ _MOST_EVIDENCE = 5
 _STATUS_OF_CONFIG: dict[str, PartStatus] = {"agree": "equal", "differ": "differ", "incomplete": "incomplete"}
 
 
+@dataclass(frozen=True)
+class DiagnoseOptions:
+    """How two runs are compared."""
+
+    shows_progress: bool
+    noise: Sequence[Path] = ()
+    """Answers of `msprobe perturb`, or repeated runs of the reference."""
+    offset: int | None = None
+    """The step of the reference at which the target begins; None: as the runs say."""
+    all_tables: bool = False
+    """Of the dumps of all steps and ranks, not only of the one in question."""
+    cells: Mapping[str, str] | None = None
+    """Of a run of MindSpore and one of PyTorch, Cells whose path is another one."""
+
+    def offset_of(self, reference: RunFolder, target: RunFolder) -> int:
+        return target.first_step - reference.first_step if self.offset is None else self.offset
+
+
 class Comparison:
     """The comparison of two runs, part by part; reports go below `output`."""
 
     is_joined = False
     """Each run is read as one logical process."""
 
-    def __init__(
-        self,
-        a: RunFolder,
-        b: RunFolder,
-        output: Path,
-        *,
-        shows_progress: bool,
-        noise: Sequence[Path] = (),
-        offset: int | None = None,
-        all_tables: bool = False,
-        cells: Mapping[str, str] | None = None,
-    ) -> None:
-        """noise: answers of `msprobe perturb`, or repeated runs of the reference. offset: the step of
-        the reference at which the target begins; None: as the runs say. cells: of a run of MindSpore and one
-        of PyTorch, Cells whose path is another one. Raises FormatError and IoError.
-        """
-        self.offset = b.first_step - a.first_step if offset is None else offset
-        self._noise = list(noise)
-        self._all_tables = all_tables
-        self._known = merged(read_answer(file) for run in noise for file in find_answers(run))
+    def __init__(self, a: RunFolder, b: RunFolder, output: Path, options: DiagnoseOptions) -> None:
+        """Raises FormatError and IoError."""
+        self.offset = options.offset_of(a, b)
+        self._options = options
+        self._known = merged(read_answer(file) for run in options.noise for file in find_answers(run))
         self._a = a
         self._b = b
         self._output = output
-        self._shows_progress = shows_progress
         self.dump_result: CompareResult | None = None
         self.culprits: list[Culprit] = []
         self.notes: list[str] = []
-        self._cells = cells
         self.is_across = are_of_two(a.dump, b.dump) if a.dump and b.dump else False
         """One run is of MindSpore, the other one of PyTorch."""
         self._pair: tuple[Path, Path] | None = None
@@ -158,7 +159,7 @@ class Comparison:
         folder = self._output / "config"
         check_output(folder, (self._a.pack, self._b.pack))
         with read_pack(self._a.pack) as reference, read_pack(self._b.pack) as target:
-            with Working("config packs", shown=self._shows_progress):
+            with Working("config packs", shown=self._options.shows_progress):
                 result = compare_packs(reference, target, begin_alike=self.begin_alike())
                 files = write_outputs(folder, result, reference, target, with_packs=False)
             self._neighbours = neighbours(target)
@@ -262,7 +263,7 @@ class Comparison:
             *self._gradient_records(),
             self._output / "gradients",
             pictures=False,
-            show_progress=self._shows_progress,
+            show_progress=self._options.shows_progress,
             offset=self.offset,
         )
         verdict = result.verdict
@@ -316,15 +317,15 @@ class Comparison:
             Paths(target=target, reference=reference, offset=self.offset),
             CompareOptions(
                 output=self._output / "dump",
-                table="csv" if self._all_tables else None,
+                table="csv" if self._options.all_tables else None,
                 advice=False,
-                noise=[*map(_dump_of, self._noise)],
-                shows_progress=self._shows_progress,
+                noise=[*map(_dump_of, self._options.noise)],
+                shows_progress=self._options.shows_progress,
             ),
         )
         assert result is not None  # there is one process
         self.culprits = result.culprits
-        if self.culprits and not self._all_tables:
+        if self.culprits and not self._options.all_tables:
             result = self._with_table(result, self.culprits[0])
         self.dump_result = result
         files = write_outputs(result, self.culprits, neighbours=self._neighbours)
@@ -350,7 +351,7 @@ class Comparison:
             from msprobe.compare.inputs import Paths
 
             paths = Paths(target=self._b.dump, reference=self._a.dump, offset=self.offset)
-            found = aligned(paths, self._output / "dump" / FOLDER, self._cells)
+            found = aligned(paths, self._output / "dump" / FOLDER, self._options.cells)
             self.notes += found.notes
             self._pair = found.reference, found.target
         return self._pair or (self._a.dump, self._b.dump)
@@ -420,7 +421,7 @@ class Comparison:
                 GraphOptions(
                     output=self._output / "graph",
                     ranks=self._ranks_of_graph(cause),
-                    shows_progress=self._shows_progress,
+                    shows_progress=self._options.shows_progress,
                     findings=lambda: findings,
                 ),
             )

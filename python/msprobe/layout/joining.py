@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.left_out import LeftOut, left_out
-from msprobe.layout.job import FILE, items, section, world_size
+from msprobe.layout.job import FILE, items, open_job, section, world_size
 from msprobe.layout.logical import logical_state
 from msprobe.layout.tensor_entry import added, identity, shape_of
 from msprobe.native import NothingToCompare
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from msprobe.layout.job import Job, State
     from msprobe.layout.logical import Logical
     from msprobe.layout.tensor_entry import Entry
+
+FOLDER = "joined"
+"""Of the logical runs, in the folder of a comparison."""
 
 _DUMP: dict[str, object] = {
     "task": "statistics",
@@ -64,6 +67,19 @@ def differ_in_layout(reference: Job, target: Job) -> bool:
     if ours is None or theirs is None:
         return False
     return bool(_signature(ours, reference) != _signature(theirs, target))
+
+
+def joined(reference: Path, target: Path, output: Path, offset: int) -> Joined | None:
+    """Two dumps as logical runs, below `output`. None: their layouts are the same, or nothing says what they
+    are, or no step can be joined. offset: as that of compare. Raises InvalidArgument and IoError.
+    """
+    jobs = open_job(reference), open_job(target)
+    if not differ_in_layout(*jobs):
+        return None
+    try:
+        return write_joined(*jobs, output / FOLDER, offset)
+    except NothingToCompare:
+        return None
 
 
 def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> Joined:
