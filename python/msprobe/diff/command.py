@@ -185,10 +185,16 @@ def _sources(a: Source, b: Source, options: DiffOptions) -> DiffResult:
         "only_in_target": only[1],
         "differing": [{"name": name, "difference": why} for name, why in differing],
     }
+    unseen = [
+        f"not compared: {one.others} in {one.path}; msprobe diagnose compares all, --step and --rank choose"
+        for one in (a, b)
+        if one.others
+    ]
     if count == 0:
-        return DiffResult(True, f"equal: {len(both)} entries", [], data)
+        return DiffResult(True, f"equal: {len(both)} entries", unseen, data)
     hint = _WHOLE.get(a.kind)
     lines += [f"{hint} says more"] if hint else []
+    lines += unseen
     return DiffResult(False, f"{count} of {len(set(ours) | set(theirs))} entries differ", lines, data)
 
 

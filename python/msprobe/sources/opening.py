@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.files.dump_folders import dump_file, holds_kernel_dump
+from msprobe.files.dump_folders import dump_file, holds_kernel_dump, numbered_dumps
 from msprobe.files.regular_file import open_to_read
 from msprobe.native import Error, InvalidArgument, IoError, UnsupportedError
 
@@ -82,4 +82,8 @@ def _open_folder(path: str, step: int | None, rank: int | None) -> Source:
             raise UnsupportedError(f"{path}: expected {_KINDS}") from no_dump
         except Error as error:
             raise error from no_dump
-    return dump_sources.DumpSource(path, file)
+    source = dump_sources.DumpSource(path, file)
+    asked = [(s, r) for s, r, _ in numbered_dumps(where) if step in (None, s) and rank in (None, r)]
+    count = len(asked) - 1
+    source.others = f"{count} dump{'s'[: count > 1]} of other steps or ranks" if count > 0 else ""
+    return source

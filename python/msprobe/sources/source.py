@@ -39,9 +39,12 @@ Entry = Union["Content", Text]
 
 
 class Source:
-    """`kind`: what it is, in a word or two. `path`: as the user gave it."""
+    """`kind`: what it is, in a word or two. `path`: as the user gave it. `others`: what stands in that path
+    beside the part that was opened, in a few words; empty: nothing.
+    """
 
     kind = ""
+    others = ""
 
     def __init__(self, path: str) -> None:
         self.path = path

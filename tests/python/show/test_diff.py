@@ -142,3 +142,22 @@ def test_key_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("option", [("--rtol", "-1"), ("--atol", "x"), ("--most", "-3")])
 def test_wrong_options(pair: tuple[Path, Path], option: Any) -> None:
     assert diff(*pair, *option) == 2
+
+
+def test_what_is_equal_is_not_said_of_steps_that_were_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run, last in (("a", 1.0), ("b", 2.0)):
+        for step, value in enumerate((0.0, last)):
+            place = tmp_path / run / f"step{step}" / "rank"
+            place.mkdir(parents=True)
+            item = {"type": "float", "value": value}
+            data = {"Functional.add.0.forward": {"input_args": [item], "input_kwargs": {}, "output": [item]}}
+            dump = {"task": "statistics", "level": "L1", "framework": "pytorch", "data": data}
+            (place / "dump.json").write_text(json.dumps(dump))
+    runs = (tmp_path / "a", tmp_path / "b")
+    assert diff(*runs) == 0
+    said = capsys.readouterr().out
+    assert f"not compared: 1 dump of other steps or ranks in {tmp_path / 'a'}" in said
+    assert diff(*runs, "--step", 1) == 1
+    assert "not compared" not in capsys.readouterr().out
