@@ -56,6 +56,7 @@ const char* kind_name(checkpoint::Kind kind) {
     case checkpoint::Kind::kDistributed: return "distributed";
     case checkpoint::Kind::kSafetensors: return "safetensors";
     case checkpoint::Kind::kBinFiles: return "bin_files";
+    case checkpoint::Kind::kMindSpore: return "mindspore";
   }
   throw msprobe::InternalError("a checkpoint of unknown kind");
 }

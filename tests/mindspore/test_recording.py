@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
 """Recordings of trainings by the real MindSpore, on the CPU: names, statistics, files, and that they change
-nothing. No torch is in this environment.
+nothing.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ enum class Kind : std::uint8_t {
   kDistributed,  // torch.distributed.checkpoint: .metadata and *.distcp
   kSafetensors,  // one file, or several with an index
   kBinFiles,     // several files of torch.save with an index
+  kMindSpore,    // one .ckpt of MindSpore
 };
 
 /// How shards of a Megatron model become one parameter. Names are patterns: `*` stands for any text,

@@ -79,7 +79,11 @@ bool capture(std::string_view pattern, std::string_view name, Captures& captures
     }
     // What follows the brackets ends the part, if it is not a dot: "weight{e}" or "w{x}_b" are fine.
     const char stop = close + 1 < pattern.size() ? pattern[close + 1] : '.';
-    const std::size_t end = std::min({name.find('.', n), name.find(stop, n), name.size()});
+    std::size_t end = std::min({name.find('.', n), name.find(stop, n), name.size()});
+    if (pattern.substr(p, close - p).ends_with("...")) {  // parts with dots, up to the text behind
+      const std::size_t behind = pattern.size() - close - 1;
+      end = name.size() > n + behind ? name.size() - behind : n;
+    }
     if (end == n) return false;
     const std::string value(name.substr(n, end - n));
     const auto [known, is_new] = captures.emplace(std::string(pattern.substr(p + 1, close - p - 1)), value);

@@ -167,10 +167,9 @@ void add_pt_file(Checkpoint::State& state, const fs::path& path, const OpenOptio
   add_all(state, std::move(collected), options.rules);
 }
 
-void add_safetensors(Checkpoint::State& state, const fs::path& path, const OpenOptions& options) {
-  state.safetensors.push_back(io::SafetensorsFile::open(path));
-  state.files.push_back(path);
-  for (const io::SafetensorsTensor& tensor : state.safetensors.back().tensors()) {
+void add_tensors(Checkpoint::State& state, std::span<const io::SafetensorsTensor> tensors,
+                 const OpenOptions& options) {
+  for (const io::SafetensorsTensor& tensor : tensors) {
     if (matches_any(options.rules.ignored, tensor.name)) continue;
     if (!tensor.dtype) {
       state.left_out.push_back({tensor.name, "a tensor of dtype " + in_quotes(tensor.dtype_name)});
@@ -180,20 +179,79 @@ void add_safetensors(Checkpoint::State& state, const fs::path& path, const OpenO
   }
 }
 
-// Whether the file is one of torch.save, by how it begins; safetensors begin with a length.
-bool looks_like_pt(const fs::path& path) {
+// MindSpore keeps what belongs to an optimizer among the parameters: "moments.fc.weight", which becomes
+// "optimizer.momentum_buffer.fc.weight" or is left out, and numbers of the step.
+void take_optimizer(std::vector<Parameter>& parameters, bool wanted) {
+  constexpr std::array<std::string_view, 12> kOfStep{"global_step",
+                                                     "learning_rate",
+                                                     "weight_decay",
+                                                     "momentum",
+                                                     "beta1_power",
+                                                     "beta2_power",
+                                                     "epoch",
+                                                     "epoch_num",
+                                                     "step_num",
+                                                     "scale_sense",
+                                                     "current_iterator_step",
+                                                     "last_overflow_iterator_step"};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kStates{
+      {{"moments", "momentum_buffer"}, {"moment1", "exp_avg"}, {"moment2", "exp_avg_sq"}}};
+  std::unordered_set<std::string> names;
+  for (const Parameter& one : parameters) names.insert(one.name);
+  std::vector<Parameter> kept;
+  for (Parameter& one : parameters) {
+    const std::size_t dot = one.name.find('.');
+    if (dot == std::string::npos) {
+      const bool is_of_step = std::find(kOfStep.begin(), kOfStep.end(), one.name) != kOfStep.end();
+      if (!is_of_step) kept.push_back(std::move(one));
+      continue;
+    }
+    if (names.contains(one.name.substr(dot + 1))) {
+      if (!wanted) continue;
+      std::string_view kind = std::string_view(one.name).substr(0, dot);
+      for (const auto& [own, as_torch] : kStates) kind = kind == own ? as_torch : kind;
+      one.name = std::string("optimizer.").append(kind).append(one.name.substr(dot));
+    }
+    kept.push_back(std::move(one));
+  }
+  parameters = std::move(kept);
+}
+
+void add_mindspore(Checkpoint::State& state, const fs::path& path, const OpenOptions& options) {
+  state.ckpt_files.push_back(io::CkptFile::open(path));
+  state.files.push_back(path);
+  add_tensors(state, state.ckpt_files.back().tensors(), options);
+  state.is_mindspore = true;
+}
+
+void add_safetensors(Checkpoint::State& state, const fs::path& path, const OpenOptions& options) {
+  state.safetensors.push_back(io::SafetensorsFile::open(path));
+  state.files.push_back(path);
+  add_tensors(state, state.safetensors.back().tensors(), options);
+  const auto& metadata = state.safetensors.back().metadata();
+  const auto format = metadata.find("format");
+  state.is_mindspore |= format != metadata.end() && format->second == "ms";
+}
+
+enum class Form : std::uint8_t { kPt, kSafetensors, kMindSpore };
+
+// By how the file begins; safetensors begin with a length, files of MindSpore with their first field.
+Form form_of(const fs::path& path) {
   const io::InputFile file(path);
   std::array<std::uint8_t, 2> head{};
-  if (file.size() < head.size()) return true;
+  if (file.size() < head.size()) return Form::kPt;
   file.read(0, head);
-  return (head[0] == 'P' && head[1] == 'K') || head[0] == 0x80 || path.extension() != ".safetensors";
+  if ((head[0] == 'P' && head[1] == 'K') || head[0] == 0x80) return Form::kPt;
+  if (path.extension() == ".safetensors") return Form::kSafetensors;
+  constexpr std::uint8_t kFirstField = 0x0A;
+  return head[0] == kFirstField || path.extension() == ".ckpt" ? Form::kMindSpore : Form::kPt;
 }
 
 void add_file(Checkpoint::State& state, const fs::path& path, const OpenOptions& options) {
-  if (looks_like_pt(path)) {
-    add_pt_file(state, path, options);
-  } else {
-    add_safetensors(state, path, options);
+  switch (form_of(path)) {
+    case Form::kPt: return add_pt_file(state, path, options);
+    case Form::kSafetensors: return add_safetensors(state, path, options);
+    case Form::kMindSpore: return add_mindspore(state, path, options);
   }
 }
 
@@ -239,7 +297,7 @@ void read_folder(Checkpoint::State& state, const OpenOptions& options) {
   }
   if (!files_ending(folder, ".safetensors").empty()) return read_indexed(state, {}, options);
   std::vector<std::string> single = files_ending(folder, ".bin");
-  for (const std::string_view ending : {".pt", ".pth"}) {
+  for (const std::string_view ending : {".pt", ".pth", ".ckpt"}) {
     const std::vector<std::string> more = files_ending(folder, ending);
     single.insert(single.end(), more.begin(), more.end());
   }
@@ -255,7 +313,7 @@ void read_folder(Checkpoint::State& state, const OpenOptions& options) {
   throw FormatError(
       folder.string(), "",
       "found no checkpoint: expected folders mp_rank_*, .metadata with *.distcp, *.safetensors, or "
-      "one file .pt, .pth or .bin, found " +
+      "one file .pt, .pth, .bin or .ckpt, found " +
           std::to_string(single.size()) + " of these");
 }
 
@@ -345,7 +403,9 @@ const io::PtValue& Checkpoint::State::open_pt(const fs::path& path) {
 
 void read_single_file(Checkpoint::State& state, const fs::path& path, const OpenOptions& options) {
   add_file(state, path, options);
-  state.layout.kind = state.safetensors.empty() ? Kind::kFile : Kind::kSafetensors;
+  state.layout.kind = !state.ckpt_files.empty()    ? Kind::kMindSpore
+                      : !state.safetensors.empty() ? Kind::kSafetensors
+                                                   : Kind::kFile;
 }
 
 void read_indexed(Checkpoint::State& state, const fs::path& index, const OpenOptions& options) {
@@ -384,6 +444,10 @@ Checkpoint Checkpoint::open(const fs::path& path, const OpenOptions& options) {
   try {
     read_path(*state, path, options);
     read_model_config(*state);
+    if (state->is_mindspore) {
+      state->model_type = "mindspore";  // whatever else it is, its names are those of MindSpore
+      take_optimizer(state->parameters, options.optimizer);
+    }
   } catch (const fs::filesystem_error& error) {
     throw IoError("cannot read the checkpoint", path.string(), error.code().value());
   }
@@ -402,6 +466,7 @@ const std::string& Checkpoint::model_type() const noexcept { return state_->mode
 void Checkpoint::give_back_memory() const noexcept {
   for (const io::PtFile& file : state_->pt_files) io::give_back(file.memory());
   for (const io::SafetensorsFile& file : state_->safetensors) io::give_back(file.memory());
+  for (const io::CkptFile& file : state_->ckpt_files) io::give_back(file.memory());
   for (const auto& file : state_->mappings) io::give_back(file->bytes());
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "msprobe/checkpoint.h"
+#include "msprobe/ckpt_file.h"
 #include "msprobe/pt_file.h"
 #include "msprobe/safetensors.h"
 
@@ -18,6 +19,8 @@ struct Checkpoint::State {
   AttentionSizes attention;
   std::vector<io::PtFile> pt_files;
   std::vector<io::SafetensorsFile> safetensors;
+  std::vector<io::CkptFile> ckpt_files;
+  bool is_mindspore = false;
   std::vector<std::shared_ptr<const io::MappedFile>> mappings;  // of which only parts were opened
   std::vector<std::filesystem::path> files;
   std::vector<Parameter> parameters;

@@ -30,8 +30,8 @@ DEFAULT_OUTPUT = "./ckpt_similarity.json"  # as in mindstudio-probe
 
 _EPILOG = """exit code: 0 the checkpoints are the same (with --fail-above: nothing is beyond a limit), 1 they
 differ, 2 an error. REFERENCE and TARGET: a folder with latest_checkpointed_iteration.txt, of an iteration or
-of a rank; a distributed checkpoint; safetensors; a file of torch.save; or a file that --hash-only wrote.
-Under torchrun the processes share the work."""
+of a rank; a distributed checkpoint; safetensors; a file of torch.save; a .ckpt of MindSpore; or a file that
+--hash-only wrote. Under torchrun the processes share the work."""
 
 
 def main(arguments: list[str]) -> int:
@@ -137,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--mapping",
         metavar="NAME",
-        help="llama, qwen_moe, mixtral, gpt2 or a file: names of one in those of the other",
+        help="llama, qwen_moe, mixtral, gpt2, mindspore or a file: names of one in those of the other",
     )
     add(
         "--rules",

@@ -13,6 +13,8 @@ from msprobe.checkpoint.result import CheckpointResult, CheckpointSide, Paramete
 from msprobe.checkpoint.tables import Mapping, load_mapping, load_rules, mapping_for_model
 from msprobe.native import InvalidArgument, core, log
 
+MINDSPORE = "mindspore"  # type of a model, whatever else it is, in files of MindSpore
+
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     import os
@@ -126,8 +128,11 @@ def _map_names(reference: core.Checkpoint, target: core.Checkpoint, options: Che
         ]
     notes = []
     for side, other, is_target in ((reference, target, False), (target, reference, True)):
-        found = mapping_for_model(side.model_type) if side.model_type and not other.model_type else None
-        if found is not None and other.kind in ("megatron", "distributed", "file"):
+        if not side.model_type or side.model_type == other.model_type:
+            continue
+        found = mapping_for_model(side.model_type)
+        own = not other.model_type and other.kind in ("megatron", "distributed", "file")
+        if found is not None and (own or side.model_type == MINDSPORE):
             prefix = max(found.prefixes, key=lambda one: _hits(found, side, one))
             if _hits(found, side, prefix) and not _hits(found, other, prefix):
                 notes.append(_apply(found, prefix, side, other, is_target))
@@ -135,10 +140,13 @@ def _map_names(reference: core.Checkpoint, target: core.Checkpoint, options: Che
 
 
 def _hits(mapping: Mapping, side: core.Checkpoint, prefix: str) -> int:
-    """How many names without placeholders the checkpoint has, and how many it has before the first one."""
+    """How many names of the checkpoint begin and end as the mapping has them."""
+    ends = [
+        (prefix + first.partition("{")[0], first.rpartition("}")[2] if "{" in first else "")
+        for _, (first, *_), *_ in mapping.rules
+    ]
     names = [name for name, _, _ in side.parameters]
-    beginnings = tuple(prefix + sources[0].partition("{")[0] for _, sources, *_ in mapping.rules)
-    return sum(name.startswith(beginnings) for name in names)
+    return sum(any(name.startswith(begin) and name.endswith(end) for begin, end in ends) for name in names)
 
 
 def _apply(

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from msprobe.compare.framework_names import FrameworkNames, of_functions
+from msprobe.compare.framework_names import FrameworkNames, keyword_in_pytorch, of_functions
 from msprobe.compare.framework_settings import common_settings, parameters_of
 from msprobe.compare.inputs import Paths, find_pairs
 from msprobe.compare.translated import as_pytorch, renamed
@@ -28,8 +28,6 @@ FOLDER = "as_pytorch"
 _TENSORS = "dump_tensor_data"
 _STATE = "diagnosis.json"
 _DEEPEST_PREFIX = 4  # levels of wrappers around the network
-# Words of a function's keywords that are others in PyTorch.
-_KEYWORDS = {"axis": "dim", "keepdims": "keepdim", "keep_dims": "keepdim", "epsilon": "eps"}
 
 
 @dataclass(frozen=True)
@@ -229,7 +227,7 @@ def _keep_common(ours: Any, theirs: Any) -> None:
                 mine[index] = other[index] = None
     mine, other = ours.get("input_kwargs"), theirs.get("input_kwargs")
     if isinstance(mine, dict) and isinstance(other, dict):
-        named = {_KEYWORDS.get(key, key): value for key, value in mine.items()}
+        named = {keyword_in_pytorch(key): value for key, value in mine.items()}
         common = [key for key in named if key in other and _kind(named[key]) == _kind(other[key])]
         ours["input_kwargs"] = {key: named[key] for key in common}
         theirs["input_kwargs"] = {key: other[key] for key in common}

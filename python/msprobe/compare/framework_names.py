@@ -37,6 +37,14 @@ _PARAMETERS = {
 }
 
 
+# Of functions.
+_KEYWORDS = {"axis": "dim", "keepdims": "keepdim", "keep_dims": "keepdim", "epsilon": "eps"}
+
+
+def keyword_in_pytorch(name: str) -> str:
+    return _KEYWORDS.get(name, name)
+
+
 def parameter_in_pytorch(name: str) -> str:
     """Of a Cell that comes with MindSpore: "weight" of "gamma"."""
     return _PARAMETERS.get(name, name)

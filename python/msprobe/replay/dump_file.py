@@ -8,7 +8,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msprobe.files.dump_folders import dump_file
 from msprobe.files.regular_file import read_bytes
@@ -77,6 +77,8 @@ class RecordedCall:
 class Dump:
     """A dump.json. Its records are looked up in the file when they are asked for."""
 
+    framework: ClassVar[str] = "pytorch"
+
     def __init__(self, path: str, step: int | None = None, rank: int | None = None) -> None:
         """path: the file, or a folder with it: of a rank, a step, a dump path or `msprobe run`; of several
         dumps that of this step and rank, else the first. Raises InvalidArgument, IoError, FormatError,
@@ -86,8 +88,13 @@ class Dump:
             path = str(dump_file(Path(path), step, rank))
         self.path = path
         self._trace = core.read_trace(path)
-        if self._trace.framework == "mindspore":
-            raise UnsupportedError(f"{path}: expected a dump of PyTorch, found one of MindSpore")
+        if (self._trace.framework == "mindspore") != (self.framework == "mindspore"):
+            found = "MindSpore, whose calls msprobe run_ut and op_generate run again"
+            raise UnsupportedError(
+                f"{path}: expected a dump of MindSpore, found one of PyTorch"
+                if self.framework == "mindspore"
+                else f"{path}: expected a dump of PyTorch, found one of {found}"
+            )
         names = self._trace.names()
         calls = [(call, name) for name in names if (call := core.call_of(name))]
         self._backward = {call for call, name in calls if name == call + _BACKWARD}

@@ -59,6 +59,12 @@ TEST_CASE("capture: parts of a name, the same one each time") {
   captures.clear();
   CHECK(capture("{x}.{x}", "1.1", captures));
   captures.clear();
+  REQUIRE(capture("{path...}.gamma", "a.1.ln.gamma", captures));
+  CHECK(filled_in("{path...}.weight", captures) == "a.1.ln.weight");
+  captures.clear();
+  CHECK_FALSE(capture("{path...}.gamma", ".gamma", captures));
+  CHECK_FALSE(capture("{path...}.gamma", "a.gamma.b", captures));
+  captures.clear();
   CHECK_FALSE(capture("{x}.{x}", "1.2", captures));
   captures.clear();
   CHECK(capture("w{e}_b", "w12_b", captures));

@@ -411,6 +411,11 @@ def _shortened(tensor: torch.Tensor) -> torch.Tensor:
     return (((bits >> 11) + 1 >> 1) << 12).view(torch.float32)
 
 
+def raised_precision(function: str, inputs: Inputs) -> Precision:
+    """Of the benchmark."""
+    return _precisions(function, inputs, None)[0]
+
+
 def _precisions(function: str, inputs: Inputs, output: torch.dtype | None) -> tuple[Precision, Precision]:
     """Of the benchmark and of the device."""
     import torch

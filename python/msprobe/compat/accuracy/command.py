@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 
+from msprobe.commands import framework
 from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import Parser, absent, add_place, add_screen
 from msprobe.terminal.printable import printable
@@ -124,6 +125,7 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
 def _require_dump(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     if not asked.api_info:
         parser.error("expected -api_info dump.json")
+    framework.tell_of_other([asked.api_info])
 
 
 def _options(asked: argparse.Namespace) -> RunUtOptions:

@@ -10,7 +10,7 @@ import csv
 import io
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,17 @@ _LARGEST_FIELD = 1 << 20
 
 
 @dataclass(frozen=True)
+class Form:
+    """The columns of both files."""
+
+    results: Sequence[str]
+    details: Sequence[str]
+
+
+FORM = Form(RESULT_HEADER, DETAILS_HEADER)
+
+
+@dataclass(frozen=True)
 class ResultFiles:
     """A pair of files. Each call is one append to each of them, the details first: a call that stands in the
     results has its details, whenever the process was ended.
@@ -47,6 +58,7 @@ class ResultFiles:
     precision: int = 14
     has_steps: bool = False
     """Rows end with the number of a step."""
+    form: Form = field(default_factory=lambda: FORM)
 
     @property
     def time(self) -> str:
@@ -79,7 +91,7 @@ def _result_row(result: CallResult) -> list[str]:
     return row if result.message is None else [*row, result.message]
 
 
-def new_files(folder: str, precision: int, rank: int | None = None) -> ResultFiles:
+def new_files(folder: str, precision: int, rank: int | None = None, form: Form = FORM) -> ResultFiles:
     """With their headers, in `folder`, which is made if needed. rank: of an online check, whose rows have a
     step. Raises IoError.
     """
@@ -94,12 +106,12 @@ def new_files(folder: str, precision: int, rank: int | None = None) -> ResultFil
         )
 
     results, details = pair(unused_time(lambda time: any(path.exists() for path in pair(time))))
-    write_header(details, [*DETAILS_HEADER, *extra])
-    write_header(results, [*RESULT_HEADER, *extra])
-    return ResultFiles(results, details, precision, has_steps=rank is not None)
+    write_header(details, [*form.details, *extra])
+    write_header(results, [*form.results, *extra])
+    return ResultFiles(results, details, precision, has_steps=rank is not None, form=form)
 
 
-def continued_files(path: str, precision: int) -> tuple[ResultFiles, set[str]]:
+def continued_files(path: str, precision: int, form: Form = FORM) -> tuple[ResultFiles, set[str]]:
     """The pair of an interrupted run, and the names of the calls that it has. Rows that were cut, and details
     of calls without a result, are taken out. Raises InvalidArgument, FormatError, IoError.
     """
@@ -110,12 +122,12 @@ def continued_files(path: str, precision: int) -> tuple[ResultFiles, set[str]]:
             f"{path}: expected the name accuracy_checking_result_ with 14 digits and .csv, as it was written"
         )
     details = results.with_name(results.name.replace("result", "details"))
-    rows = read_rows(results, RESULT_HEADER)
+    rows = read_rows(results, form.results)
     names = {row[0] for row in rows}
-    kept = [row for row in read_rows(details, DETAILS_HEADER) if _call_of(row[0]) in names]
-    write_text(details, _BOM + csv_text([DETAILS_HEADER, *kept]))
-    write_text(results, _BOM + csv_text([RESULT_HEADER, *rows]))
-    return ResultFiles(results, details, precision), names
+    kept = [row for row in read_rows(details, form.details) if _call_of(row[0]) in names]
+    write_text(details, _BOM + csv_text([form.details, *kept]))
+    write_text(results, _BOM + csv_text([form.results, *rows]))
+    return ResultFiles(results, details, precision, form=form), names
 
 
 def _call_of(row: str) -> str:

@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING
 
 from msprobe.compat.accuracy.checker import ALWAYS_SKIPPED, Checker
 from msprobe.compat.accuracy.error_data import save_error_data
-from msprobe.compat.accuracy.result_files import ResultFiles, continued_files, new_files
+from msprobe.compat.accuracy.result_files import (
+    FORM,
+    Form,
+    ResultFiles,
+    continued_files,
+    new_files,
+    read_rows,
+)
 from msprobe.config.run_ut import RunUtConfig, load_run_ut_config
+from msprobe.files.dump_folders import dump_file, framework_of
+from msprobe.frameworks.mindspore import import_mindspore
 from msprobe.native import InvalidArgument
 from msprobe.replay.dump_file import Dump
 from msprobe.replay.execution import device_named
@@ -116,6 +125,7 @@ class Job:
     files: ResultFiles
     names: list[str]
     """Of the calls that are left to check."""
+    framework: str = "pytorch"
 
     @property
     def error_folder(self) -> Path:
@@ -125,22 +135,47 @@ class Job:
 def prepare(path: str, options: RunUtOptions) -> Job:
     """Reads the dump and makes or continues the files."""
     check_lists(options.config)
-    dump = Dump(path, options.step, options.rank)
-    path = dump.path
+    if os.path.isdir(path):
+        path = str(dump_file(Path(path), options.step, options.rank))
+    framework = framework_of(Path(path))
+    form = FORM
+    if framework == "mindspore":
+        from msprobe.compat.accuracy import mindspore
+
+        import_mindspore()
+        form = Form(mindspore.RESULT_HEADER, mindspore.DETAILS_HEADER)
+        dump: Dump = mindspore.MindSporeDump(path)
+    else:
+        dump = Dump(path)
     dump.require_calls()
     done: set[str] = set()
     if options.continue_from:
-        files, done = continued_files(options.continue_from, options.config.precision)
+        files, done = continued_files(options.continue_from, options.config.precision, form)
     else:
-        files = new_files(options.output, options.config.precision)
+        files = new_files(options.output, options.config.precision, form=form)
     names = different_calls(dump) if options.filter_api else dump.names
-    return Job(path, options, files, [name for name in names if name not in done])
+    return Job(path, options, files, [name for name in names if name not in done], framework)
 
 
 def work(
     job: Job, device: str, names: Sequence[str], progress: Callable[[int, int], None] | None = None
 ) -> None:
     """Checks these calls in this process."""
+    judge = _judge_of_mindspore(job) if job.framework == "mindspore" else _judge(job, device)
+    for result in each_call(names, judge, device, progress):
+        if job.options.save_error_data:
+            save_error_data(job.error_folder, result)
+        job.files.write(replace(result, data=None))
+
+
+def _judge_of_mindspore(job: Job) -> Callable[[str], CallResult]:
+    from msprobe.compat.accuracy.mindspore import MindSporeDump, check
+
+    dump = MindSporeDump(job.path)
+    return lambda name: check(dump, name)
+
+
+def _judge(job: Job, device: str) -> Callable[[str], CallResult]:
     import torch
 
     dump = Dump(job.path)
@@ -156,17 +191,12 @@ def work(
     def judge(name: str) -> CallResult:
         return checker.skipped(name) or checker.check(dump.call(name))
 
-    for result in each_call(names, judge, device, progress):
-        if job.options.save_error_data:
-            save_error_data(job.error_folder, result)
-        job.files.write(replace(result, data=None))
+    return judge
 
 
 def result_of(files: ResultFiles) -> RunUtResult:
-    from msprobe.compat.accuracy.result_files import RESULT_HEADER, read_rows
-
     counts: Counter[str] = Counter()
-    for row in read_rows(files.results, RESULT_HEADER):
+    for row in read_rows(files.results, files.form.results):
         counts.update(status for status in row[1:3] if status != " ")
     return RunUtResult(files.results, files.details, dict(counts))
 

@@ -45,6 +45,18 @@ def function_exchanges(observer: Observer) -> Iterator[Exchange]:
             yield AttributeExchange(home, attribute, _function(observer, name, original, distributed))
 
 
+def function_named(callee: str) -> Callable[..., Any] | None:
+    """Of the list, "Mint.add"; None: there is none here."""
+    prefix, _, name = callee.partition(".")
+    for group in json.loads(_FILE.read_text(encoding="utf-8"))["sets"]:
+        if group["prefix"] == prefix and name in group["names"]:
+            found = getattr(_home(group["home"]), name, None)
+            if callable(found):
+                function: Callable[..., Any] = found
+                return function
+    return None
+
+
 def function_exchange(observer: Observer, module: Any, api: str, name: str) -> Exchange:
     return AttributeExchange(module, api, _function(observer, name, getattr(module, api), False))
 
