@@ -1,11 +1,13 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""run_ut of a MindSpore dump: MindSpore's functions next to PyTorch's, on the CPU."""
+"""run_ut and op_generate of a MindSpore dump: MindSpore's functions next to PyTorch's, on the CPU."""
 
 from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,3 +108,32 @@ def test_an_interrupted_run_is_continued_by_several_processes(tmp_path: Path) ->
         == 0
     )
     assert {row[0]: row[1:3] for row in rows(tmp_path, "result")[1:]} == PASSING
+
+
+@pytest.mark.parametrize(
+    ("name", "propagation", "data"),
+    [
+        ("Mint.add.0", "forward", "real_data"),
+        ("Functional.softmax.0", "backward", "random_data"),
+        ("MintFunctional.linear.0", "backward", "real_data"),
+    ],
+)
+def test_a_script_of_one_call_runs_alone(tmp_path: Path, name: str, propagation: str, data: str) -> None:
+    config = tmp_path / "op.json"
+    config.write_text(
+        json.dumps(
+            {
+                "dump_json_path": str(dump(tmp_path)),
+                "api_name": name,
+                "extract_api_path": str(tmp_path / name),
+                "propagation": propagation,
+                "data_mode": data,
+            }
+        )
+    )
+    assert main(["-f", "mindspore", "op_generate", "-i", str(config), "-o", str(tmp_path)]) == 0
+    script = tmp_path / f"{name}.{propagation}.py"
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (_, row) = rows(tmp_path / "op_result_output", "result")
+    assert row[:3] == [name, *(["pass", " "] if propagation == "forward" else [" ", "pass"])]

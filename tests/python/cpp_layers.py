@@ -30,7 +30,9 @@ MODULE_OF_HEADER = {
     **dict.fromkeys(
         ("error", "log", "tensor_view", "thread_pool", "content_hash", "export", "version"), "base"
     ),
-    **dict.fromkeys(("tensor_file", "pt_file", "safetensors", "table", "sheet", "file", "document"), "io"),
+    **dict.fromkeys(
+        ("tensor_file", "pt_file", "safetensors", "ckpt_file", "table", "sheet", "file", "document"), "io"
+    ),
     **dict.fromkeys(
         (
             "torch_dump",

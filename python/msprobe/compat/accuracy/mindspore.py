@@ -6,17 +6,15 @@ same, by PyTorch on the CPU in a raised precision, and judged by the rule of min
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from msprobe.compare.framework_names import keyword_in_pytorch, of_functions
-from msprobe.compare.translated import as_pytorch
 from msprobe.compat.accuracy.checker import CallResult, ErrorData, raised_precision
 from msprobe.compat.accuracy.details import ERROR, NONE, PASS, SKIP, Detail, worst
+from msprobe.compat.mindspore_calls import PortedCall, ported
 from msprobe.frameworks.mindspore.runs import MindSporeRun
 from msprobe.native import Error, UnsupportedError
-from msprobe.replay.arguments import ArgumentBuilder, tensors_in
-from msprobe.replay.dump_file import Dump, RecordedCall
+from msprobe.replay.arguments import ArgumentBuilder
 from msprobe.replay.execution import Execution, Inputs, dtype_of_output, inputs_of
 from msprobe.replay.functions import functions_named
 from msprobe.replay.loop import guarded, reason_of
@@ -24,6 +22,8 @@ from msprobe.replay.memory import require_memory
 
 if TYPE_CHECKING:
     import torch
+
+    from msprobe.replay.dump_file import RecordedCall
 
 RESULT_HEADER = ["API Name", "Forward Test Success", "Backward Test Success", "Message"]
 DETAILS_HEADER = [
@@ -37,35 +37,6 @@ _MOST_ABSOLUTE = 1e-4
 _ZERO = 1e-10  # stands for 0 as a divisor
 
 _COPIES = 3
-
-
-class MindSporeDump(Dump):
-    """Its calls are those of PyTorch's functions with the same meaning, with the keywords of PyTorch."""
-
-    framework = "mindspore"
-
-    def __init__(self, path: str, step: int | None = None, rank: int | None = None) -> None:
-        super().__init__(path, step, rank)
-        self._names = of_functions(None)
-
-    def call(self, name: str) -> RecordedCall:
-        call = super().call(name)
-        records: dict[str, Any] = {f"{name}.forward": call.forward}
-        if call.backward is not None:
-            records[f"{name}.backward"] = call.backward
-        made = as_pytorch({"data": records}, self._names)["data"]
-        other = self._names.other_record(f"{name}.forward").removesuffix(".forward")
-        forward = made[f"{other}.forward"]
-        kwargs = forward.get("input_kwargs")
-        if isinstance(kwargs, dict):
-            kwargs = {keyword_in_pytorch(key): value for key, value in kwargs.items()}
-            forward = {**forward, "input_kwargs": kwargs}
-        return replace(call, name=other, forward=forward, backward=made.get(f"{other}.backward"))
-
-    def keywords(self, name: str) -> dict[str, str]:
-        """Of a call: what PyTorch calls a keyword -> what was given."""
-        given = super().call(name).kwargs
-        return {keyword_in_pytorch(key): key for key in given}
 
 
 @dataclass
@@ -84,9 +55,9 @@ class MindSporeDetail(Detail):
         return [*kinds, *numbers, self.status, self.message]
 
 
-def check(dump: MindSporeDump, name: str) -> CallResult:
+def check(call: RecordedCall) -> CallResult:
     """Whatever goes wrong with one call is its result: the others go on."""
-    return guarded(lambda: _Check(dump, name).run(), lambda reason: _skipped(name, reason))
+    return guarded(lambda: _Check(ported(call)).run(), lambda reason: _skipped(call.name, reason))
 
 
 def _skipped(name: str, reason: str) -> CallResult:
@@ -94,30 +65,24 @@ def _skipped(name: str, reason: str) -> CallResult:
 
 
 class _Check:
-    def __init__(self, dump: MindSporeDump, name: str) -> None:
-        self._name = name
-        self._call = dump.call(name)
-        self._keywords = dump.keywords(name)
+    def __init__(self, ported_call: PortedCall) -> None:
+        self._ported = ported_call
+        self._call = ported_call.call
 
     def run(self) -> CallResult:
-        call = self._call
+        call, name = self._call, self._ported.name
         if not functions_named(call.prefix, call.function):
             raise UnsupportedError("PyTorch has no function of this meaning")
         require_memory(call, _COPIES)
         inputs = inputs_of(call, ArgumentBuilder(call.folder, "cpu", "range", seed=call.name))
         wants = call.backward is not None
-        if wants:
-            for tensor in tensors_in([inputs.args, inputs.kwargs]):
-                if tensor.is_floating_point():
-                    tensor.requires_grad_()
         # In a raised precision numbers are told apart that the device cannot: what decides between them is
         # asked in its own.
         decides = dtype_of_output(call) is None
         precision = None if decides else raised_precision(call.function, inputs)
         reference = Execution(call, inputs, "cpu", precision, with_gradients=wants)
-        kwargs = {self._keywords.get(key, key): value for key, value in inputs.kwargs.items()}
-        tested = MindSporeRun(self._name, inputs.args, kwargs)
-        result = CallResult(self._name, PASS, NONE, _compared(reference.outputs, tested.outputs))
+        tested = MindSporeRun(self._ported.callee, inputs.args, self._ported.own_keywords(inputs.kwargs))
+        result = CallResult(name, PASS, NONE, _compared(reference.outputs, tested.outputs))
         result.forward = worst([detail.status for detail in result.forward_details])
         gradients: tuple[list[Any], list[Any]] | None = None
         if wants:

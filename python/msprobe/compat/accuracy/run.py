@@ -21,6 +21,7 @@ from msprobe.compat.accuracy.result_files import (
     new_files,
     read_rows,
 )
+from msprobe.compat.mindspore_calls import MindSporeDump
 from msprobe.config.run_ut import RunUtConfig, load_run_ut_config
 from msprobe.files.dump_folders import dump_file, framework_of
 from msprobe.frameworks.mindspore import import_mindspore
@@ -144,7 +145,7 @@ def prepare(path: str, options: RunUtOptions) -> Job:
 
         import_mindspore()
         form = Form(mindspore.RESULT_HEADER, mindspore.DETAILS_HEADER)
-        dump: Dump = mindspore.MindSporeDump(path)
+        dump: Dump = MindSporeDump(path)
     else:
         dump = Dump(path)
     dump.require_calls()
@@ -169,10 +170,10 @@ def work(
 
 
 def _judge_of_mindspore(job: Job) -> Callable[[str], CallResult]:
-    from msprobe.compat.accuracy.mindspore import MindSporeDump, check
+    from msprobe.compat.accuracy.mindspore import check
 
     dump = MindSporeDump(job.path)
-    return lambda name: check(dump, name)
+    return lambda name: check(dump.call(name))
 
 
 def _judge(job: Job, device: str) -> Callable[[str], CallResult]:

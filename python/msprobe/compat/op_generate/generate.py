@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from msprobe.compat.mindspore_calls import MindSporeDump, PortedCall, is_of_mindspore, ported
 from msprobe.files.atomic_file import write_text
+from msprobe.files.dump_folders import framework_of
 from msprobe.files.page import file_beside
 from msprobe.files.regular_file import read_text
-from msprobe.native import FormatError, InvalidArgument, IoError, log
-from msprobe.replay.arguments import dtype_named, records_in
+from msprobe.frameworks.mindspore.calls import path_of
+from msprobe.native import FormatError, InvalidArgument, IoError, UnsupportedError, log
+from msprobe.replay.arguments import dtype_named
 from msprobe.replay.dump_file import Dump, RecordedCall
 from msprobe.replay.standards import Standard, standard_of
 from msprobe.reproduce.code import ArgumentCode, function_code, identifier, literal, shape_code
@@ -63,13 +66,15 @@ def load_op_config(path: str) -> OpConfig:
     def get(key: str, default: object) -> _Value:
         return _Value(path, key, content.get(key, default))
 
+    dump = _text(get("dump_json_path", ""))
+    of_mindspore = bool(dump) and framework_of(Path(dump)) == "mindspore"
     return OpConfig(
-        dump_json_path=_text(get("dump_json_path", "")),
+        dump_json_path=dump,
         api_name=_name(get("api_name", None)),
-        extract_api_path=_extract_path(get("extract_api_path", None)),
+        extract_api_path=_extract_path(get("extract_api_path", None), of_mindspore),
         propagation=_word(get("propagation", "forward"), _PROPAGATIONS),
         data_mode=_word(get("data_mode", "random_data"), _DATA_MODES),
-        random_seed=_whole(get("random_seed", 1234), None),
+        random_seed=_whole(get("random_seed", 42 if of_mindspore else 1234), None),
         iter_times=_whole(get("iter_times", 1), _MOST_ITERATIONS),
     )
 
@@ -116,9 +121,9 @@ def _name(value: _Value) -> str:
     return name
 
 
-def _extract_path(value: _Value) -> str:
+def _extract_path(value: _Value, of_mindspore: bool) -> str:
     path = _text(value)
-    if not path.endswith(".json"):
+    if not path or (not path.endswith(".json") and not of_mindspore):
         value.fail("expected the name of a file that ends in .json")
     return path
 
@@ -139,7 +144,8 @@ def extract(config: OpConfig) -> None:
     """Writes the entries of the call into `extract_api_path`, names of tensor files as whole paths. Raises
     InvalidArgument where the dump has no such call.
     """
-    dump = Dump(config.dump_json_path)
+    is_mindspore = framework_of(Path(config.dump_json_path)) == "mindspore"
+    dump = (MindSporeDump if is_mindspore else Dump)(config.dump_json_path)
     if config.api_name not in dump.names:
         raise InvalidArgument(f"{config.dump_json_path}: there is no call {config.api_name!r}")
     call = dump.call(config.api_name)
@@ -147,14 +153,22 @@ def extract(config: OpConfig) -> None:
     if call.backward is not None:
         entries[f"{call.name}.backward"] = call.backward
     if dump.folder is not None:
-        for record in records_in(list(entries.values())):
-            name = record.get("data_name")
-            if isinstance(name, str):
-                record["data_name"] = os.path.join(os.path.abspath(dump.folder), os.path.basename(name))
+        _use_whole_paths(entries, os.path.abspath(dump.folder))
     write_text(Path(config.extract_api_path), json.dumps(entries, indent=4))
     log.info(
         "The api '%s' has been successfully extracted and saved in: %s", call.name, config.extract_api_path
     )
+
+
+def _use_whole_paths(value: Any, folder: str) -> None:
+    """Of the files of tensors."""
+    if isinstance(value, dict):
+        name = value.get("data_name")
+        if isinstance(name, str):
+            value["data_name"] = os.path.join(folder, os.path.basename(name))
+    if isinstance(value, (dict, list)):
+        for entry in value.values() if isinstance(value, dict) else value:
+            _use_whole_paths(entry, folder)
 
 
 def read_extracted(config: OpConfig) -> RecordedCall:
@@ -196,6 +210,48 @@ def generate(config_path: str, output: str) -> Path:
 
 def script(call: RecordedCall, config: OpConfig) -> str:
     """The whole text."""
+    if not call.name.rpartition(".")[2].isdecimal():  # it becomes the name of a file
+        raise FormatError(f"{config.extract_api_path}: {call.name!r}: expected a number at the end")
+    if is_of_mindspore(call):
+        return _script_of_mindspore(ported(call), config)
+    return _script(call, config, file_beside(__file__, "standalone.txt"), _ON_A_DEVICE)
+
+
+def _script_of_mindspore(found: PortedCall, config: OpConfig) -> str:
+    path = path_of(found.callee)
+    if path is None:
+        raise UnsupportedError(f"{found.name}: expected a call of a function of ops, mint or Tensor")
+    head = file_beside(__file__, "standalone.txt") + file_beside(__file__, "standalone_mindspore.txt")
+    keywords = {key: own for key, own in found.keywords.items() if key != own}
+    renamed = f"{{{', '.join(f'{literal(key)}: {literal(own)}' for key, own in keywords.items())}}}"
+    body = _BESIDE_PYTORCH.replace("@name@", literal(found.name)).replace("@mindspore@", path)
+    return _script(found.call, config, head, body.replace("@renamed@", renamed), title=found.name)
+
+
+# What main() does with the arguments.
+_ON_A_DEVICE = """    device, cpu = find_device(), torch.device("cpu")
+    torch.manual_seed(@seed@)
+    for iteration in range(@iterations@):
+        print(f"iter: {iteration}:")
+        args, kwargs, gradients = arguments()
+        on_device = run(@function@, *moved([args, kwargs, gradients], device))
+        on_bench = run(@function@, *moved([args, kwargs, gradients], cpu, raised=True))
+        compare(on_device, on_bench, "@standard@")
+"""
+_BESIDE_PYTORCH = """    cpu, rows, own = torch.device("cpu"), [], @renamed@
+    torch.manual_seed(@seed@)
+    for iteration in range(@iterations@):
+        print(f"iter: {iteration}:")
+        args, kwargs, gradients = arguments()
+        named = {own.get(key, key): value for key, value in kwargs.items()}
+        tested = run_mindspore(@mindspore@, args, named, gradients)
+        bench = run(@function@, *moved([args, kwargs, gradients], cpu, raised=True))
+        rows += report(@name@, "@direction@", tested, bench)
+    write_files(@name@, "@direction@", rows)
+"""
+
+
+def _script(call: RecordedCall, config: OpConfig, head: str, body: str, title: str = "") -> str:
     code = ArgumentCode(_tensor_code(config))
     function = function_code(call)  # also refuses names that would be no file name
     args = [code.add(f"arg_{i}", value) for i, value in enumerate(call.args)]
@@ -207,9 +263,17 @@ def script(call: RecordedCall, config: OpConfig) -> str:
         gradients = f"[{', '.join(_gradients(call, config, code))}]"
     standard = _STANDARD_NAMES.get(standard_of(call.function), "Benchmark Standard")
     lines = "\n".join(f"    {line}" for line in code.lines)
-    return f'''{file_beside(__file__, "standalone.txt")}
+    for key, value in (
+        ("seed", config.random_seed),
+        ("iterations", config.iterations),
+        ("function", function),
+        ("standard", standard),
+        ("direction", config.propagation),
+    ):
+        body = body.replace(f"@{key}@", str(value))
+    return f'''{head}
 
-# ---- the call: {call.name}, {config.propagation}
+# ---- the call: {title or call.name}, {config.propagation}
 
 
 def arguments():
@@ -219,15 +283,7 @@ def arguments():
 
 
 def main() -> None:
-    device, cpu = find_device(), torch.device("cpu")
-    torch.manual_seed({config.random_seed})
-    for iteration in range({config.iterations}):
-        print(f"iter: {{iteration}}:")
-        args, kwargs, gradients = arguments()
-        on_device = run({function}, *moved([args, kwargs, gradients], device))
-        on_bench = run({function}, *moved([args, kwargs, gradients], cpu, raised=True))
-        compare(on_device, on_bench, "{standard}")
-
+{body}
 
 if __name__ == "__main__":
     main()
@@ -239,7 +295,9 @@ def _tensor_code(config: OpConfig) -> Any:
         flag = ", requires_grad=True" if record.get("requires_grad") is True else ""
         name = record.get("data_name")
         if config.data_mode == "real_data" and isinstance(name, str):
-            return f"real_tensor({literal(name)}{flag})"
+            # A NumPy file has bfloat16 as float32.
+            kind = f", dtype={dtype_named(record.get('dtype'))}" if name.endswith(".npy") else ""
+            return f"real_tensor({literal(name)}{flag}{kind})"
         low, high = record.get("Min"), record.get("Max")
         if not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
             raise FormatError(

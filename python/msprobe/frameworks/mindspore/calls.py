@@ -45,16 +45,20 @@ def function_exchanges(observer: Observer) -> Iterator[Exchange]:
             yield AttributeExchange(home, attribute, _function(observer, name, original, distributed))
 
 
-def function_named(callee: str) -> Callable[..., Any] | None:
-    """Of the list, "Mint.add"; None: there is none here."""
+def path_of(callee: str) -> str | None:
+    """Of a function of the list: "mindspore.mint.add" of "Mint.add". None: it is not in the list."""
     prefix, _, name = callee.partition(".")
     for group in json.loads(_FILE.read_text(encoding="utf-8"))["sets"]:
         if group["prefix"] == prefix and name in group["names"]:
-            found = getattr(_home(group["home"]), name, None)
-            if callable(found):
-                function: Callable[..., Any] = found
-                return function
+            return f"{group['home']}.{name}"
     return None
+
+
+def function_named(callee: str) -> Callable[..., Any] | None:
+    """Of the list; None: there is none here."""
+    home, _, name = (path_of(callee) or "").rpartition(".")
+    found = getattr(_home(home), name, None) if home else None
+    return found if callable(found) else None
 
 
 def function_exchange(observer: Observer, module: Any, api: str, name: str) -> Exchange:

@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 class MindSporeRun:
     """The forward when it is made, the backward when gradients() is called.
 
-    name: of a call, "Mint.add.0". args, kwargs: nothing changes them. Raises UnsupportedError where there is
+    callee: "Mint.add". args, kwargs: nothing changes them. Raises UnsupportedError where there is
     no such function, and what the function raises.
     """
 
-    def __init__(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def __init__(self, callee: str, args: list[Any], kwargs: dict[str, Any]) -> None:
         self._ms = import_mindspore()
-        callee = name.rpartition(".")[0]
         self._function = function_named(callee)
         if self._function is None:
             raise UnsupportedError(f"MindSpore {self._ms.__version__} has no function {callee}")
