@@ -92,7 +92,7 @@ class Message {
   [[noreturn]] void refuse(const std::string& problem) const {
     const std::uint8_t* const at = rest_.data() == nullptr ? begin_ : rest_.data();
     throw FormatError(path_, "byte " + std::to_string(at - begin_),
-                      "expected parameters as MindSpore writes them (.ckpt, not encrypted), " + problem);
+                      "expected the parameters of a .ckpt that is not encrypted, " + problem);
   }
 
  private:
@@ -142,7 +142,7 @@ struct CkptFile::State {
       read_parameter(Message(field.bytes, all.data(), path));
     }
     finish();
-    if (tensors.empty()) throw FormatError(path, "", "expected parameters of MindSpore (.ckpt), found none");
+    if (tensors.empty()) throw FormatError(path, "", "expected the parameters of a .ckpt, found none");
   }
 
   MappedFile file;

@@ -175,7 +175,7 @@ def test_hostile_files_get_one_sentence(tmp_path: Path, content: bytes, problem:
 
 
 def test_an_encrypted_file_is_refused() -> None:
-    with pytest.raises(FormatError, match=r"encrypted.ckpt.* not encrypted"):
+    with pytest.raises(FormatError, match=r"encrypted.ckpt.*that is not encrypted"):
         compare_checkpoints(FILES / "encrypted.ckpt", FILES / "net.ckpt")
 
 
