@@ -14,7 +14,7 @@ from msprobe.files.regular_file import read_text
 from msprobe.files.run_folder import dump_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     State = dict[str, Any]
@@ -118,7 +118,21 @@ def section(state: State, name: str) -> State:
     return found if isinstance(found, dict) else {}
 
 
+def sections(states: dict[int, State], name: str) -> dict[int, State]:
+    """section() of each rank."""
+    return {rank: section(state, name) for rank, state in states.items()}
+
+
 def items(state: State, name: str) -> list[State]:
     """A list of objects; what is none is passed by."""
     found = state.get(name)
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def each(
+    states: dict[int, State], name: str, takes: Callable[[State], bool] = lambda _: True
+) -> Iterator[dict[int, State]]:
+    """The items of a list that `takes` is true of, place by place: those of the ranks that have one there."""
+    lists = {rank: list(filter(takes, items(state, name))) for rank, state in states.items()}
+    for place in range(max(map(len, lists.values()), default=0)):
+        yield {rank: found[place] for rank, found in lists.items() if place < len(found)}

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from msprobe.layout.job import items, section
+from msprobe.layout.job import each, items, section, sections
 from msprobe.layout.tensor_entry import added, elements, identity, is_tensor, shape_of
 
 if TYPE_CHECKING:
@@ -45,23 +45,26 @@ def logical_state(states: dict[int, State]) -> Logical:
     state["faults"] = []
     state["joined"] = True
     state["inputs"] = _inputs(states)
-    state["parameters"] = joiner.tensors(("parameters",), _sections(states, "parameters"))
-    state["buffers"] = joiner.tensors(("buffers",), _sections(states, "buffers"))
+    state["parameters"] = joiner.tensors(("parameters",), sections(states, "parameters"))
+    state["buffers"] = joiner.tensors(("buffers",), sections(states, "buffers"))
     state["modules"] = _modules(states)
     state["backward"] = joiner.backward()
-    state["clipping"] = [joiner.clipping(place, found) for place, found in _each(states, "clipping")]
+    state["clipping"] = [
+        joiner.clipping(place, found) for place, found in enumerate(each(states, "clipping"))
+    ]
     state["gradients_at_optimizer"] = [
         {
             "optimizer": next(iter(found.values())).get("optimizer"),
             "gradients": joiner.tensors(
                 ("gradients_at_optimizer", str(place), "gradients"),
-                {rank: section(one, "gradients") for rank, one in found.items()},
+                sections(found, "gradients"),
             ),
         }
-        for place, found in _each(states, "gradients_at_optimizer", without=("optimizer", _AROUND))
+        for place, found in _steps(states, "gradients_at_optimizer", of="optimizer")
     ]
-    steps = _each(states, "optimizer", without=("class", _AROUND))
-    state["optimizer"] = [joiner.optimizer(place, found) for place, found in steps]
+    state["optimizer"] = [
+        joiner.optimizer(place, found) for place, found in _steps(states, "optimizer", of="class")
+    ]
     state["scaler"] = items(first, "scaler")
     return result
 
@@ -87,7 +90,7 @@ class _Joiner:
         }
         if not last:
             return []
-        after = {rank: section(one, "after_reduction") for rank, one in last.items()}
+        after = sections(last, "after_reduction")
         return [{"after_reduction": self.tensors(("backward", "0", "after_reduction"), after)}]
 
     def clipping(self, place: int, found: dict[int, State]) -> State:
@@ -97,9 +100,7 @@ class _Joiner:
             "function": first.get("function"),
             "arguments": first.get("arguments", {}),
             **{
-                moment: self.tensors(
-                    (*path, moment), {rank: section(one, moment) for rank, one in found.items()}
-                )
+                moment: self.tensors((*path, moment), sections(found, moment))
                 for moment in ("before", "after", "result")
             },
         }
@@ -110,7 +111,7 @@ class _Joiner:
         joined: State = {"class": first.get("class"), "groups": self._groups(found)}
         for moment in ("state_before", "state_after"):
             by_parameter: State = {}
-            by_rank = {rank: section(one, moment) for rank, one in found.items()}
+            by_rank = sections(found, moment)
             for name in dict.fromkeys(name for one in by_rank.values() for name in one):
                 states = {rank: one[name] for rank, one in by_rank.items() if isinstance(one.get(name), dict)}
                 by_parameter[name] = self.tensors((*path, moment, name), states)
@@ -201,25 +202,13 @@ def _off(update: State) -> float:
     return float(off) if isinstance(off, (int, float)) and not math.isnan(off) else 0.0
 
 
-def _sections(states: dict[int, State], name: str) -> dict[int, State]:
-    return {rank: section(state, name) for rank, state in states.items()}
-
-
 # Optimizers that hand their step to another one, of this rank's share of the parameters.
 _AROUND = ("ZeroRedundancyOptimizer",)
 
 
-def _each(
-    states: dict[int, State], name: str, without: tuple[str, tuple[str, ...]] = ("", ())
-) -> Iterator[tuple[int, dict[int, State]]]:
-    """The items of a list, by rank. without: a key, and classes that it may not name."""
-    key, classes = without
-    lists = {
-        rank: [one for one in items(state, name) if str(one.get(key)).rpartition(".")[2] not in classes]
-        for rank, state in states.items()
-    }
-    for place in range(max(map(len, lists.values()), default=0)):
-        yield place, {rank: found[place] for rank, found in lists.items() if place < len(found)}
+def _steps(states: dict[int, State], name: str, of: str) -> Iterator[tuple[int, dict[int, State]]]:
+    """The steps of optimizers that do the work themselves, by place and rank. of: the key of the class."""
+    return enumerate(each(states, name, lambda one: str(one.get(of)).rpartition(".")[2] not in _AROUND))
 
 
 # ---- modules

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.files.left_out import joined
 from msprobe.files.ranges import numbers
 from msprobe.layout.copies import Copies
-from msprobe.layout.job import items, section
+from msprobe.layout.job import each, items, section, sections
 from msprobe.layout.tensor_entry import identity
 from msprobe.native import NothingToCompare, __version__
 from msprobe.result import Result
@@ -188,12 +188,12 @@ def _check_step(
 
 def values_of(states: dict[int, State]) -> Iterator[Value]:
     """In the order in which a step uses or makes them."""
-    for name, entries in _across({rank: section(state, "parameters") for rank, state in states.items()}):
+    for name, entries in _across(sections(states, "parameters")):
         yield Value("weight", name, name, entries)
-    for found in _each(states, "gradients_at_optimizer"):
-        for name, entries in _across({rank: section(one, "gradients") for rank, one in found.items()}):
+    for found in each(states, "gradients_at_optimizer"):
+        for name, entries in _across(sections(found, "gradients")):
             yield Value("gradient", name, f"of {name}", entries)
-    for number, found in enumerate(_each(states, "optimizer")):
+    for number, found in enumerate(each(states, "optimizer")):
         for name, parameter, entries in _settings(found):
             yield Value(
                 "setting",
@@ -201,17 +201,10 @@ def values_of(states: dict[int, State]) -> Iterator[Value]:
                 f"optimizer.{name}" if number == 0 else f"optimizer.{number}.{name}",
                 entries,
             )
-        for parameter, by_rank in _across({rank: section(one, "state_after") for rank, one in found.items()}):
+        for parameter, by_rank in _across(sections(found, "state_after")):
             states_of = {rank: one for rank, one in by_rank.items() if isinstance(one, dict)}
             for name, entries in _across(states_of):
                 yield Value("state", parameter, f"{name} of {parameter}", entries)
-
-
-def _each(states: dict[int, State], name: str) -> Iterator[dict[int, State]]:
-    """The items of a list, by rank."""
-    lists = {rank: items(state, name) for rank, state in states.items()}
-    for place in range(max(map(len, lists.values()), default=0)):
-        yield {rank: found[place] for rank, found in lists.items() if place < len(found)}
 
 
 def _across(by_rank: dict[int, State]) -> Iterator[tuple[str, dict[int, Any]]]:
@@ -304,12 +297,12 @@ def _of_gradient(name: str, group: Group, states: dict[int, State]) -> str:
 
 
 def _is_local(state: State, name: str) -> bool:
-    reduced = identity_in(items(state, "gradients_at_optimizer"), "gradients", name)
-    local = identity_in(items(state, "backward"), "before_reduction", name)
+    reduced = _identity_in(items(state, "gradients_at_optimizer"), "gradients", name)
+    local = _identity_in(items(state, "backward"), "before_reduction", name)
     return reduced is not None and reduced == local
 
 
-def identity_in(found: list[State], part: str, name: str) -> object:
+def _identity_in(found: list[State], part: str, name: str) -> object:
     """Of the last item of a list that has such an entry."""
     for one in reversed(found):
         entry = section(one, part).get(name)

@@ -52,14 +52,8 @@ def shape_of(entry: Entry) -> list[int] | None:
 
 def sketch_of(entry: Entry) -> Sketch | None:
     """None: there is none, or one of an earlier form, or of a tensor with elements that are not finite."""
-    text = entry.get("sketch")
-    if not isinstance(text, str):
-        return None
-    try:
-        content = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    if len(content) != _HEAD.size or content[0] != _FORM:
+    content = _sketched(entry)
+    if len(content) != _HEAD.size:
         return None
     _, digest, mean, norm, *sums = _HEAD.unpack(content)
     return Sketch(digest, mean, norm, tuple(sums))
@@ -67,13 +61,19 @@ def sketch_of(entry: Entry) -> Sketch | None:
 
 def digest_of(entry: Entry) -> int | None:
     """Also of a tensor with NaN and infinities."""
+    content = _sketched(entry)
+    return struct.unpack_from("<Q", content, 1)[0] if content else None
+
+
+def _sketched(entry: Entry) -> bytes:
+    """Empty: there is no sketch of this form."""
     text = entry.get("sketch")
     try:
         content = base64.b64decode(text, validate=True) if isinstance(text, str) else b""
     except (binascii.Error, ValueError):
-        return None
+        return b""
     known = len(content) in (_HEAD.size, _HEAD.size + _TAIL.size) and content[0] == _FORM
-    return struct.unpack_from("<Q", content, 1)[0] if known else None
+    return content if known else b""
 
 
 def identity(entry: object) -> Hashable | None:
@@ -90,11 +90,6 @@ def identity(entry: object) -> Hashable | None:
     if isinstance(checksum, str):
         return (*place, checksum)
     return None
-
-
-def is_constant(entry: object) -> bool:
-    """Of one number only, as ones and zeros at the start: equal ones say nothing of how they lie."""
-    return isinstance(entry, dict) and entry.get("min") is not None and entry.get("min") == entry.get("max")
 
 
 def added(parts: Sequence[Entry], shape: Sequence[int]) -> Entry | None:
