@@ -6,28 +6,17 @@ device. How often they are read, and by how many launches.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import msprobe
 import pytest
 import torch
+from devices import Way, as_device
 from msprobe import UnsupportedError, _torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-Way = Literal["kernel", "operators"]
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
-
-
-@contextlib.contextmanager
-def as_device(way: Way) -> Iterator[None]:
-    _torch.set_device_way(way)
-    try:
-        yield
-    finally:
-        _torch.set_device_way("none")
 
 
 # Operators that only make another view of the same memory, or ask for nothing.

@@ -6,10 +6,9 @@ stands in for a device, whose marks pass late, so that whoever waits is counted.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,20 +16,12 @@ import msprobe
 import numpy as np
 import pytest
 import torch
+from devices import Way, as_device
 from msprobe import _torch
 from msprobe.native import core
 
 STEPS = 4
 PARAMETERS = ["0.weight", "0.bias", "2.weight", "2.bias"]
-
-
-@contextlib.contextmanager
-def as_device(way: Literal["kernel", "operators"]) -> Iterator[None]:
-    _torch.set_device_way(way)
-    try:
-        yield
-    finally:
-        _torch.set_device_way("none")
 
 
 def train(begin: Callable[[Any, Any], Any], after_step: Callable[[int], None] = lambda step: None) -> Any:
@@ -69,9 +60,7 @@ def alarms_of(folder: Path) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("way", ["kernel", "operators"])
-def test_the_monitor_records_the_same_of_a_device(
-    tmp_path: Path, way: Literal["kernel", "operators"]
-) -> None:
+def test_the_monitor_records_the_same_of_a_device(tmp_path: Path, way: Way) -> None:
     settings: dict[str, Any] = {
         "quantities": ["all"],
         "metrics": [],

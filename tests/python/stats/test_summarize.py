@@ -4,18 +4,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from devices import Way, as_device
 from msprobe import InvalidArgument, UnsupportedError, _core, _torch
 
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -100,22 +99,12 @@ def test_matches_torch_in_double(dtype: torch.dtype, count: int) -> None:
     check(x, _torch.summarize(x), TOLERANCE.get(dtype, 1e-12))
 
 
-@contextlib.contextmanager
-def as_device(way: Literal["kernel", "operators"]) -> Iterator[None]:
-    """Tensors of the CPU are measured as those of a device."""
-    _torch.set_device_way(way)
-    try:
-        yield
-    finally:
-        _torch.set_device_way("none")
-
-
-WAYS: tuple[Literal["kernel", "operators"], ...] = ("kernel", "operators")
+WAYS: tuple[Way, ...] = ("kernel", "operators")
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dtype", REAL, ids=str)
-def test_devices_agree(dtype: torch.dtype, way: Literal["kernel", "operators"]) -> None:
+def test_devices_agree(dtype: torch.dtype, way: Way) -> None:
     if dtype in UINTS and dtype is not torch.uint8 and way == "operators":
         pytest.skip("torch has no conversions of this dtype on every device")
     x = make(dtype, 3001)
@@ -478,7 +467,7 @@ def test_powers_of_a_strided_tensor_and_any_number_of_threads_are_the_same() -> 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int32], ids=str)
-def test_devices_have_the_powers(dtype: torch.dtype, way: Literal["kernel", "operators"]) -> None:
+def test_devices_have_the_powers(dtype: torch.dtype, way: Way) -> None:
     x = make(dtype, 3001)
     native = _torch.summarize(x, powers=True, small=0.25)
     with as_device(way):
