@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.experiment import sources
 from msprobe.experiment.along_the_training import modules_of
 from msprobe.experiment.ending import end_process
+from msprobe.experiment.kept import KINDS
 from msprobe.experiment.precision import DTYPES, Precision
 from msprobe.native import InvalidArgument
 from msprobe.recording.recorder import QuietRecorder
@@ -87,7 +88,7 @@ _KNOWN = {
     "seed": ("python", "numpy", "torch"),
     "fixed": ("time", "urandom", "pid", "generators"),
     "clip": ("max_norm", "norm_type", "clip_value"),
-    "feed": ("weights", "random", "inputs", "gradients", "optimizer", "update", "loss"),
+    "feed": (*KINDS, "loss"),
 }
 
 

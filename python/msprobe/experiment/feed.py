@@ -20,51 +20,56 @@ if TYPE_CHECKING:
 
 
 class Keeper(AlongTheTraining):
-    """Writes the values of steps."""
+    """Writes values of these kinds (kept.KINDS) of steps."""
 
-    def __init__(self, folder: Path, steps: Container[int]) -> None:
+    def __init__(self, folder: Path, steps: Container[int], kinds: Sequence[str]) -> None:
         super().__init__()
         self._folder = folder
         self._steps = steps
+        self._kinds = kinds
         self._kept: dict[str, Any] = {}
         self._states: dict[str, Any] = {}
         self._optimizers: list[Any] = []
 
-    def _wanted(self) -> bool:
-        return self.step in self._steps
+    def _wants(self, kind: str) -> bool:
+        return kind in self._kinds and self.step in self._steps
 
     def begin_step(self, step: int) -> None:
         super().begin_step(step)
-        if self._wanted():
-            self._states = kept.python_states()
+        self._states = {"kinds": list(self._kinds)}
+        if self._wants("random"):
+            self._states.update(kept.python_states())
             self._keep("random.torch", kept.torch_state())
+        if self._wants("weights"):
             for name, tensor in self.weights():
                 self._keep(f"weights.{name}", tensor)
 
     def given(self, place: str, tensor: Any) -> None:
-        if self._wanted():
+        if self._wants("inputs"):
             self._keep(f"inputs.{place}", tensor)
 
     def before_update(self, optimizer: Any) -> None:
-        if not self._wanted():
-            return
-        self._optimizers.append(optimizer)
-        for name, tensor in self.named("parameters"):
-            if tensor.grad is not None:
-                self._keep(f"gradients.{name}", tensor.grad)
-        for name, value in self._state_of(optimizer):
-            self._keep(f"optimizer.{name}", value)
-        self._states["groups"] = [
-            {key: value for key, value in group.items() if isinstance(value, (int, float, tuple))}
-            for group in optimizer.param_groups
-        ]
+        if self._wants("gradients"):
+            for name, tensor in self.named("parameters"):
+                if tensor.grad is not None:
+                    self._keep(f"gradients.{name}", tensor.grad)
+        if self._wants("optimizer"):
+            for name, value in self._state_of(optimizer):
+                self._keep(f"optimizer.{name}", value)
+            self._states["groups"] = [
+                {key: value for key, value in group.items() if isinstance(value, (int, float, tuple))}
+                for group in optimizer.param_groups
+            ]
+        if self._wants("update"):
+            self._optimizers.append(optimizer)
 
     def end_step(self, step: int) -> None:
-        if self._wanted():
+        if self._wants("update"):
             for name, tensor in self.weights():
                 self._keep(f"update.weights.{name}", tensor)
             for name, value in (one for made in self._optimizers for one in self._state_of(made)):
                 self._keep(f"update.state.{name}", value)
+        if step in self._steps:
             kept.write(kept.path_of(self._folder, step), self._kept, self._states)
             self._kept, self._optimizers = {}, []
         super().end_step(step)
@@ -89,7 +94,7 @@ class Feeder(AlongTheTraining):
         self._changes = {change.name.partition(".")[2]: change for change in changes}
         self._values: dict[str, Any] = {}
         self._states: dict[str, Any] = {}
-        self._of_step = -1
+        self._file: Path | None = None
         self._optimizers: list[Any] = []
 
     def failed(self, error: Exception) -> None:
@@ -166,13 +171,19 @@ class Feeder(AlongTheTraining):
                     optimizer.state[parameter][key] = value.clone().to(device)
 
     def _is_on(self, what: str) -> bool:
-        if what not in self._changes or self.step < self._changes[what].first:
+        """Whether there are values of this kind for the step, which are at hand then."""
+        change = self._changes.get(what)
+        if change is None or self.step < change.first:
             return False
-        if self._of_step != self.step:
-            self._of_step = self.step
-            change = self._changes[what]
-            self._values, self._states = kept.read(kept.path_of(Path(change.value), self.step + change.shift))
-        return bool(self._values)
+        file = kept.path_of(Path(change.value), self.step + change.shift)
+        if file != self._file:
+            self._file = file
+            self._values, self._states = kept.read(file)
+        if not self._states:  # the step was not kept
+            return False
+        if what not in self._states.get("kinds", kept.KINDS):
+            end_process(f"feed.{what}: {file}: expected a run with --keep-values, {what} was not kept")
+        return True
 
     def _put(self, name: str, tensor: Any) -> None:
         import torch

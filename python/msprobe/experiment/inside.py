@@ -81,18 +81,18 @@ def _recorders(plan: Plan) -> list[Recorder]:
         result.append(_Names(Path(plan.folder)))
     result += changes.recorders(plan.changes)
     if plan.keeps is not None:
-        result += keepers(Path(plan.folder), range(*plan.keeps), plan.keeps_modules)
+        result += keepers(Path(plan.folder), range(*plan.keeps), plan.keeps_values, plan.keeps_modules)
     return [*result, DigestRecorder(Path(plan.folder), rank_of_process())]
 
 
 def keepers(
-    folder: Path, steps: Container[int], modules: Sequence[str], *, values: bool = True
+    folder: Path, steps: Container[int], values: Sequence[str], modules: Sequence[str]
 ) -> list[Recorder]:
-    """What keeps values of `steps`, and the calls of modules in them."""
+    """What keeps values of these kinds (kept.KINDS) of `steps`, and the calls of modules in them."""
     from msprobe.experiment.feed import Keeper
     from msprobe.experiment.transplant import ModuleKeeper
 
-    result: list[Recorder] = [Keeper(folder, steps)] if values else []
+    result: list[Recorder] = [Keeper(folder, steps, values)] if values else []
     return [*result, *([ModuleKeeper(folder, steps, modules)] if modules else [])]
 
 

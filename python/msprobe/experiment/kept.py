@@ -19,6 +19,9 @@ from msprobe.recording.run_file import rank_of_process
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+KINDS = ("weights", "random", "inputs", "gradients", "optimizer", "update")
+"""Of values of a step. Change feed.KIND puts one into another run."""
+
 _DTYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
     "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool", "C64": "complex64", "C128": "complex128",

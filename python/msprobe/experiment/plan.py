@@ -59,7 +59,11 @@ class Plan:
     notes_sources: bool = False
     """Note what the script asks for that no two runs have alike (sources.py)."""
     keeps: tuple[int, int] | None = None
-    """The steps whose values are kept, to be put into another run: the first, and the one behind the last."""
+    """The steps of which something is kept, to be put into another run: the first, and the one behind the
+    last.
+    """
+    keeps_values: tuple[str, ...] = ()
+    """In these steps: values of these kinds (kept.KINDS)."""
     keeps_modules: tuple[str, ...] = ()
     """In these steps: what calls of these modules return, and their gradients."""
     lists_modules: bool = False
@@ -78,9 +82,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         raise FormatError(f'{path}: "format": expected {_FORMAT}')
     try:
         changes = tuple(Change(**one) for one in content.pop("changes"))
-        keeps = content.pop("keeps", None)
-        modules = tuple(content.pop("keeps_modules", ()))
-        kept = None if keeps is None else (keeps[0], keeps[1])
-        return Plan(**content, changes=changes, keeps=kept, keeps_modules=modules)
+        rest = {name: tuple(one) if isinstance(one, list) else one for name, one in content.items()}
+        return Plan(changes=changes, **rest)
     except (TypeError, KeyError, AttributeError) as error:
         raise FormatError(f"{path}: expected the plan of an experiment: {error}") from error

@@ -61,13 +61,22 @@ class Runs:
         steps: str = "",
         stop: int | None = None,
         keeps: tuple[int, int] | None = None,
+        keeps_values: tuple[str, ...] = (),
         keeps_modules: tuple[str, ...] = (),
     ) -> Path:
         """The folder. name: empty: as the changes have it. Raises OutOfRuns, InvalidArgument."""
         if sum(self.counts.values()) >= self.asked.most_runs:
             raise OutOfRuns
         folder = self.folder(side, name or name_of(changes))
-        plan = Plan(str(folder), changes, stop=stop, steps=steps, keeps=keeps, keeps_modules=keeps_modules)
+        plan = Plan(
+            str(folder),
+            changes,
+            stop=stop,
+            steps=steps,
+            keeps=keeps,
+            keeps_values=keeps_values,
+            keeps_modules=keeps_modules,
+        )
         words = f" with {' '.join(change.said for change in changes)}" if changes else ""
         command = self.asked.reference if side == "reference" else self.asked.target
         self.asked.said(f"{side}{words}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msprobe.experiment import kept
 from msprobe.experiment.digests import KINDS, first_parting
 from msprobe.experiment.narrowing import needed_of
 from msprobe.experiment.plan import Change
@@ -91,7 +92,11 @@ class _ByValues:
         modules = [one.removeprefix(_TRANSPLANT) for one in candidates if one.startswith(_TRANSPLANT)]
         # The model itself, whose node is behind its results alone: for the gradient of the loss.
         self._modules = (*modules, *([""] if "feed.loss" in candidates else []))
-        options = {"stop": self._steps[1], "keeps": self._steps}
+        options = {
+            "stop": self._steps[1],
+            "keeps": self._steps,
+            "keeps_values": tuple(kind for kind in kept.KINDS if f"feed.{kind}" in candidates),
+        }
         try:
             self._kept = self._runs.both(_KEPT, keeps_modules=self._modules, **options)
             if not self._modules or first_parting(*self._kept, steps=self._steps, ignores=_PUT_IN):

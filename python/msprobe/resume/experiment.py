@@ -94,7 +94,8 @@ class _Resuming:
 
     def _missing(self, at: int) -> list[str]:
         """The smallest part of the state that has to be restored; nothing where all of it is not enough."""
-        kept = self._run("kept", stop=at + self.asked.after, keeps=(at, at + self.asked.after)).folder
+        last = at + self.asked.after
+        kept = self._run("kept", stop=last, keeps=(at, last), keeps_values=tuple(PARTS)).folder
 
         def follows(some: Sequence[str]) -> bool:
             changes = tuple(Change(f"feed.{one}", str(kept), 0, at) for one in some)
@@ -111,9 +112,16 @@ class _Resuming:
 
     # ---- runs
 
-    def _run(self, name: str, *, stop: int, keeps: tuple[int, int] | None = None) -> Run:
+    def _run(
+        self,
+        name: str,
+        *,
+        stop: int,
+        keeps: tuple[int, int] | None = None,
+        keeps_values: tuple[str, ...] = (),
+    ) -> Run:
         self.asked.said(f"{name}: {self.asked.command.said}")
-        plan = Plan(str(self.asked.output / name), stop=stop, keeps=keeps)
+        plan = Plan(str(self.asked.output / name), stop=stop, keeps=keeps, keeps_values=keeps_values)
         return run_command(self.asked.command, plan, without=self.asked.output, limit=self.asked.limit)
 
     def _resumed(self, name: str, changes: tuple[Change, ...] = ()) -> Path:

@@ -57,6 +57,7 @@ def main(arguments: list[str], *, command: str = "run") -> int:
     from msprobe.autostart import disarm
     from msprobe.experiment.changes import at_start, recorders, with_torch
     from msprobe.experiment.inside import keepers
+    from msprobe.experiment.kept import KINDS
     from msprobe.experiment.plan import parse_change
     from msprobe.hooks.arming import when_torch_is_imported
     from msprobe.port_recording import mindspore_recording
@@ -84,7 +85,10 @@ def main(arguments: list[str], *, command: str = "run") -> int:
             *recorders(changes),
             *_live(asked),
             *keepers(
-                settings.output, settings.steps or range(sys.maxsize), asked.keep, values=asked.keep_values
+                settings.output,
+                settings.steps or range(sys.maxsize),
+                KINDS if asked.keep_values else (),
+                asked.keep,
             ),
         ],
     )

@@ -8,8 +8,10 @@ import logging
 
 import pytest
 import torch
+from msprobe.experiment import kept
 from msprobe.experiment.along_the_training import AlongTheTraining
-from msprobe.experiment.feed import Feeder
+from msprobe.experiment.feed import Feeder, Keeper
+from msprobe.experiment.plan import Change
 from torch import nn
 
 
@@ -61,3 +63,16 @@ def test_a_training_that_cannot_be_fed_ends(monkeypatch, caplog):
         train(feeder)
     assert ended.value.code
     assert "feed: step 0: KeyError: 'ours'" in caplog.text
+
+
+def test_values_of_other_kinds_are_not_kept_and_come_from_another_run(tmp_path, caplog):
+    for kind in ("weights", "inputs"):
+        (tmp_path / kind).mkdir()
+        train(Keeper(tmp_path / kind, (1,), (kind,)))
+        values, _ = kept.read(kept.path_of(tmp_path / kind, 1))
+        assert {name.partition(".")[0] for name in values} == {kind}
+        assert not kept.path_of(tmp_path / kind, 0).exists()
+    train(Feeder([Change(f"feed.{kind}", str(tmp_path / kind), 1) for kind in ("weights", "inputs")]))
+    with pytest.raises(SystemExit):
+        train(Feeder([Change("feed.optimizer", str(tmp_path / "weights"))]))
+    assert "optimizer was not kept" in caplog.text

@@ -33,7 +33,7 @@ def trained(made, fault, form):
 
 def kept(folder, fault, form, module="m"):
     folder.mkdir()
-    return trained(keepers(folder, range(3), (module,), values=False), fault, form)
+    return trained(keepers(folder, range(3), (), (module,)), fault, form)
 
 
 def changed(name, value, fault, form):
