@@ -59,7 +59,7 @@ def resume(
     """Does a training that is stopped before step `at` and resumed go on as if it never was? (docs/resume.md)
 
     command, output, limit, force: as repeat() has them. resumed: the command that resumes it, with
-    "{checkpoint}" where it is told the file; None: the same. after: steps that are compared.
+    "{checkpoint}" or "{checkpoint_folder}" where it is told; None: the same. after: steps that are compared.
     """
     from msprobe.experiment.results import new_experiment
     from msprobe.resume.answer import FILE

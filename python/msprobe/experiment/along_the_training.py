@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msprobe.experiment import updates
 from msprobe.native import log
 from msprobe.recording.recorder import QuietRecorder
 from msprobe.training.model_parts import named_modules
@@ -26,22 +27,17 @@ class AlongTheTraining(QuietRecorder):
         self._last: list[Any] = []
         self._ids: set[int] = set()
         self._watch: Any = None
-        self._hook: Any = None
         self._has_failed = False
 
     def models_found(self, models: list[Any]) -> None:
         self.models = list(models)
         self._ids |= {id(model) for model in models}
         if self._watch is None:
-            from torch.optim.optimizer import register_optimizer_step_pre_hook
-
             from msprobe.training.phases import ModelCalls
 
             self._watch = ModelCalls(self._ids, lambda _, *given: self._guarded(self.called, *given))
             self._watch.install()
-            self._hook = register_optimizer_step_pre_hook(
-                lambda one, *_: self._guarded(self.before_update, one)
-            )
+            updates.listen(self._updating)
 
     def begin_step(self, step: int) -> None:
         self.step = step
@@ -50,10 +46,10 @@ class AlongTheTraining(QuietRecorder):
         self.step, self.calls, self._last = step + 1, 0, []
 
     def close(self) -> None:
-        for hook in (self._watch, self._hook):
-            if hook is not None:
-                hook.remove()
-        self._watch = self._hook = None
+        updates.leave(self._updating)
+        if self._watch is not None:
+            self._watch.remove()
+            self._watch = None
 
     def called(self, args: Any, kwargs: Any) -> None:
         """Before a call of a model."""
@@ -80,7 +76,10 @@ class AlongTheTraining(QuietRecorder):
         """A tensor that a model is called with. place: numbers of the call in the step, and of the tensor."""
 
     def before_update(self, optimizer: Any) -> None:
-        """Before the optimizer steps."""
+        """Before the optimizer computes (updates.py)."""
+
+    def _updating(self, optimizer: Any) -> None:
+        self._guarded(self.before_update, optimizer)
 
     def failed(self, error: Exception) -> None:
         """What came of a fault of ours, which the training does not see: nothing more is told."""

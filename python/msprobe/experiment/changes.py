@@ -30,7 +30,7 @@ import itertools
 import os
 from typing import TYPE_CHECKING, Any
 
-from msprobe.experiment import sources
+from msprobe.experiment import sources, updates
 from msprobe.experiment.along_the_training import modules_of
 from msprobe.experiment.ending import end_process
 from msprobe.experiment.kept import KINDS
@@ -109,6 +109,7 @@ def at_start(changes: Sequence[Change], *, in_this_process: bool = False) -> Non
 
 def with_torch(changes: Sequence[Change]) -> None:
     """When torch was imported. Raises InvalidArgument."""
+    updates.watch()
     for change in changes:
         name = change.name.partition(".")[2]
         if room_of(change.name) == "seed":
@@ -206,7 +207,7 @@ class Settings(QuietRecorder):
         self._clipping: list[CallWatch] = []
         self._step = 0
         self._set: list[tuple[Any, str, Any, int]] = []
-        self._hook: Any = None
+        self._listens = False
 
     def models_found(self, models: list[Any]) -> None:
         modules = modules_of(models)
@@ -215,10 +216,9 @@ class Settings(QuietRecorder):
             self._clipping = watch_clipping(self._clipped)
             for watch in self._clipping:
                 watch.install()
-        if self._of_optimizer and self._hook is None:
-            from torch.optim.optimizer import register_optimizer_step_pre_hook
-
-            self._hook = register_optimizer_step_pre_hook(self._before_step)
+        if self._of_optimizer and not self._listens:
+            self._listens = True
+            updates.listen(self._before_step)
 
     def begin_step(self, step: int) -> None:
         self._step = step
@@ -227,10 +227,10 @@ class Settings(QuietRecorder):
                 setattr(module, name, value)
 
     def close(self) -> None:
-        for hook in (*reversed(self._clipping), self._hook):
-            if hook is not None:
-                hook.remove()
-        self._clipping, self._hook = [], None
+        updates.leave(self._before_step)
+        for watch in reversed(self._clipping):
+            watch.remove()
+        self._clipping, self._listens = [], False
 
     def _clipped(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = inspect.signature(original).bind(*args, **kwargs)
@@ -240,7 +240,7 @@ class Settings(QuietRecorder):
                 given.arguments[name] = value_of(change.value)
         return original(*given.args, **given.kwargs)
 
-    def _before_step(self, optimizer: Any, *_: Any) -> None:
+    def _before_step(self, optimizer: Any) -> None:
         for change in self._of_optimizer:
             path = change.name.removeprefix("optimizer.").removeprefix("groups.")
             place, name = path.rpartition(".")[::2]

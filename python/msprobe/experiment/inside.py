@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import sys
 from pathlib import Path
@@ -16,10 +15,9 @@ from msprobe.experiment.along_the_training import modules_of
 from msprobe.experiment.at_modules import AtModules
 from msprobe.experiment.own_folder import copy_before_writing, own_copy
 from msprobe.experiment.plan import VARIABLE, read_plan
-from msprobe.files.append_file import append_lines
 from msprobe.files.atomic_file import write_text
 from msprobe.hooks.arming import when_torch_is_imported
-from msprobe.native import Error, IoError
+from msprobe.native import Error
 from msprobe.recording.recorder import QuietRecorder
 
 if TYPE_CHECKING:
@@ -27,10 +25,6 @@ if TYPE_CHECKING:
 
     from msprobe.experiment.plan import Plan
     from msprobe.recording.recorder import Recorder
-
-
-SAVED = "saved.txt"
-"""In the folder of a run: the files that torch.save wrote, in their order."""
 
 
 MODULES = "modules.txt"
@@ -148,9 +142,6 @@ def _save_into_copies(folder: str) -> None:
     @functools.wraps(original)
     def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
         own_copy(f, inside)
-        if isinstance(f, (str, os.PathLike)):
-            with contextlib.suppress(IoError):
-                append_lines(Path(folder) / SAVED, os.path.abspath(os.fspath(f)) + "\n")
         return original(obj, f, *args, **kwargs)
 
     torch.save = save

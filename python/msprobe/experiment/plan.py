@@ -8,6 +8,7 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from msprobe.files.atomic_file import write_text
 from msprobe.files.json_file import read_object
@@ -82,7 +83,9 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         raise FormatError(f'{path}: "format": expected {_FORMAT}')
     try:
         changes = tuple(Change(**one) for one in content.pop("changes"))
-        rest = {name: tuple(one) if isinstance(one, list) else one for name, one in content.items()}
+        rest: dict[str, Any] = {
+            name: tuple(one) if isinstance(one, list) else one for name, one in content.items()
+        }
         return Plan(changes=changes, **rest)
     except (TypeError, KeyError, AttributeError) as error:
         raise FormatError(f"{path}: expected the plan of an experiment: {error}") from error

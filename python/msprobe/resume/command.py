@@ -58,8 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--resume",
         metavar="COMMAND",
-        help="resumes it; {checkpoint} is the last file that the stopped run saved (default: the same "
-        "command, in the folder where it was stopped)",
+        help="resumes it; {checkpoint} is what the stopped run saved last, {checkpoint_folder} the folder "
+        "of it (default: the same command, in the folder where it was stopped)",
     )
     add("--after", metavar="K", type=whole_number, default=3, help="steps compared behind (default: 3)")
     add("-o", "--output", metavar="OUT", default="./resume", help="folder for the runs (default: ./resume)")

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe.experiment.digests import first_parting, read_digests
-from msprobe.experiment.inside import SAVED
 from msprobe.experiment.launch import run_command, work_of
 from msprobe.experiment.narrowing import needed_of
 from msprobe.experiment.plan import Change, Plan
 from msprobe.files.atomic_file import make_directory, write_text
-from msprobe.files.regular_file import read_text
 from msprobe.native import InvalidArgument
 from msprobe.resume.answer import FILE, PARTS, Answer, Trial
+from msprobe.resume.saved import last_saved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 _DRAWN = ("random generators",)
 _PUT_IN = ("random generators", "initial weights", "inputs", "optimizer")
-_CHECKPOINT = "{checkpoint}"
+_PLACES = ("{checkpoint}", "{checkpoint_folder}")
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ class _Resuming:
             self.asked.after,
             tuple(missing),
             tuple(self.trials),
-            self._checkpoint().name if _CHECKPOINT in self.asked.resumed.said else "",
+            self._saved() if self._is_told else "",
         )
 
     def _missing(self, at: int) -> list[str]:
@@ -133,29 +132,30 @@ class _Resuming:
         make_directory(folder.parent)
         shutil.copytree(self.stopped.folder / "work", folder / "work", symlinks=True)
         command = self.asked.resumed
-        if _CHECKPOINT in command.said:
-            command = command.placed(checkpoint=_moved(self._checkpoint(), self.stopped.folder, folder))
         work = folder / "work" / work_of(self.stopped, command).relative_to(self.stopped.folder / "work")
+        if self._is_told:
+            path = work / self._saved()
+            of_files = path if path.is_dir() else path.parent
+            command = command.placed(checkpoint=path, checkpoint_folder=of_files)
         plan = Plan(str(folder), changes, stop=self.asked.after)
         run_command(command, plan, without=self.asked.output, limit=self.asked.limit, work=work)
         return folder
 
-    def _checkpoint(self) -> Path:
-        """The newest that the stopped run wrote. Raises InvalidArgument."""
+    @property
+    def _is_told(self) -> bool:
+        """Whether the command that resumes takes the checkpoint."""
+        return any(place in self.asked.resumed.said for place in _PLACES)
+
+    def _saved(self) -> str:
+        """The checkpoint, from the folder where the command runs. Raises InvalidArgument."""
         assert self.stopped is not None
-        saved = self.stopped.folder / SAVED
-        paths = read_text(saved).splitlines() if saved.exists() else []
-        found = next((Path(path) for path in reversed(paths) if os.path.exists(path)), None)
+        found = last_saved(self.stopped.folder / "work")
         if found is None:
             raise InvalidArgument(
-                f"{self.asked.command.said}: saved nothing before step {self.asked.at} that could be resumed"
+                f"{self.asked.command.said}: saved nothing before step {self.asked.at} that could be "
+                "resumed; expected a checkpoint under a name relative to the folder where the command runs"
             )
-        return found
-
-
-def _moved(path: Path, from_folder: Path, to_folder: Path) -> Path:
-    """The copy of a file of a run; a file elsewhere as it is."""
-    return to_folder / path.relative_to(from_folder) if path.is_relative_to(from_folder) else path
+        return os.path.relpath(found, work_of(self.stopped, self.asked.resumed))
 
 
 def _beginning(straight: Path, resumed: Path, at: int) -> tuple[int | None, bool]:

@@ -92,7 +92,7 @@ def main(arguments: list[str], *, command: str = "run") -> int:
             ),
         ],
     )
-    if changes:
+    if changes or asked.keep_values:
         when_torch_is_imported(lambda: with_torch(changes))
     if asked.fold:
         from msprobe.training.folded import fold_reductions

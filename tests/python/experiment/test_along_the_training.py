@@ -8,10 +8,12 @@ import logging
 
 import pytest
 import torch
-from msprobe.experiment import kept
+from msprobe.experiment import kept, updates
 from msprobe.experiment.along_the_training import AlongTheTraining
+from msprobe.experiment.changes import Settings
 from msprobe.experiment.feed import Feeder, Keeper
 from msprobe.experiment.plan import Change
+from msprobe.recording.recorded_training import RecordedTraining
 from torch import nn
 
 
@@ -76,3 +78,35 @@ def test_values_of_other_kinds_are_not_kept_and_come_from_another_run(tmp_path, 
     with pytest.raises(SystemExit):
         train(Feeder([Change("feed.optimizer", str(tmp_path / "weights"))]))
     assert "optimizer was not kept" in caplog.text
+
+
+def test_an_optimizer_with_a_closure_is_told_behind_it():
+    """As Lightning trains: the model is found inside of the step of the optimizer."""
+    seen: list[tuple[int, float, int]] = []
+
+    class Seeing(AlongTheTraining):
+        def before_update(self, optimizer: torch.optim.Optimizer) -> None:
+            given = optimizer.param_groups[0]
+            seen.append((self.step, given["lr"], sum(one.grad is not None for one in given["params"])))
+
+    updates.watch()
+    made = [Settings([Change("optimizer.lr", "0.5")]), Seeing()]
+    session = RecordedTraining(lambda: made)
+    session.install()
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(torch.ones(2, 3)).square().mean()
+        loss.backward()
+        return loss
+
+    try:
+        optimizer.step(closure)
+        optimizer.step(closure=closure)
+    finally:
+        session.close()
+        session.forget_models()
+    assert seen == [(0, 0.5, 2), (1, 0.5, 2)]
+    assert not updates._hooks
