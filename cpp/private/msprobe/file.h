@@ -26,6 +26,9 @@ MSPROBE_API int open_regular(const std::filesystem::path& path, int flags) noexc
 /// The same for reading; throws IoError where it cannot be opened, or is none.
 int open_to_read(const std::filesystem::path& path);
 
+/// Writes all of it where the descriptor stands; throws IoError, which names `path`.
+void write_all(int descriptor, const std::filesystem::path& path, const void* data, std::size_t bytes);
+
 /// Appends to a file, which is made where there is none, and is no link. Where not all of the text can be
 /// written none of it stays. Throws IoError.
 MSPROBE_API void append_text(const std::filesystem::path& path, std::string_view text);

@@ -98,15 +98,15 @@ class PackedWriter {
   bool is_as_left() const noexcept;
   void close() noexcept;
   void lock() const;
+  [[noreturn]] void refuse() const;
+  std::uint64_t size() const;
   void write(std::string_view bytes);
   void flush();
-  void write_out(std::string_view left);
 
   std::filesystem::path path_;
   int descriptor_ = -1;
-  std::uint64_t end_ = 0;       // of the last whole step
-  std::uint64_t position_ = 0;  // of what is written next
-  std::string buffer_;          // in front of position_
+  std::uint64_t end_ = 0;  // of the last whole step
+  std::string buffer_;     // of what is written next
 };
 
 }  // namespace msprobe::grad_probe

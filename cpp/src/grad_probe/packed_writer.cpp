@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <optional>
 #include <utility>
 
 #include "base/crc32.h"
@@ -48,20 +47,18 @@ PackedWriter::~PackedWriter() { close(); }
 void PackedWriter::open() {
   close();
   io::make_directories(path_.parent_path());
-  descriptor_ = io::open_regular(path_, O_RDWR | O_CREAT | O_NOFOLLOW);
+  descriptor_ = io::open_regular(path_, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW);
   if (descriptor_ < 0) throw IoError("cannot write", path_.string(), errno);
   try {
-    struct stat status{};
-    if (::fstat(descriptor_, &status) != 0) throw IoError("cannot read", path_.string(), errno);
-    const bool is_new = status.st_size == 0;
-    const std::optional<PackedFile> earlier = is_new ? std::nullopt : std::optional<PackedFile>(path_);
-    end_ = position_ = is_new ? 0 : earlier->end();
+    const std::uint64_t there = size();
+    // Read before it is locked: a process lets go of its lock when it closes the file that it read.
+    end_ = there == 0 ? 0 : PackedFile(path_).end();
     lock();
-    if (is_new) {
-      write(packed::kMagic);
-      flush();
-      end_ = position_;
-    } else if (!earlier->cut().empty() && ::ftruncate(descriptor_, static_cast<off_t>(end_)) != 0) {
+    if (size() != there) refuse();
+    if (there == 0) {
+      io::write_all(descriptor_, path_, packed::kMagic.data(), packed::kMagic.size());
+      end_ = packed::kMagic.size();
+    } else if (there > end_ && ::ftruncate(descriptor_, static_cast<off_t>(end_)) != 0) {
       throw IoError("cannot write", path_.string(), errno);
     }
   } catch (...) {
@@ -76,9 +73,17 @@ void PackedWriter::lock() const {
   struct flock whole{};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
-  if (::fcntl(descriptor_, F_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES)) {
-    throw IoError("cannot write, because another process records into", path_.string(), EAGAIN);
-  }
+  if (::fcntl(descriptor_, F_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES)) refuse();
+}
+
+void PackedWriter::refuse() const {
+  throw IoError("cannot write, because another process records into", path_.string(), EAGAIN);
+}
+
+std::uint64_t PackedWriter::size() const {
+  struct stat status{};
+  if (::fstat(descriptor_, &status) != 0) throw IoError("cannot read", path_.string(), errno);
+  return static_cast<std::uint64_t>(status.st_size);
 }
 
 bool PackedWriter::is_as_left() const noexcept {
@@ -106,7 +111,6 @@ void PackedWriter::append(std::int64_t step, bool has_signs, std::string_view su
   const std::string_view checked = bytes.substr(packed::kNotInCrc);
   head.crc = crc32(crc32(0, checked.data(), checked.size()), index.data(), index.size());
   buffer_.clear();
-  position_ = end_;
   try {
     write(bytes);
     write(index);
@@ -118,33 +122,21 @@ void PackedWriter::append(std::int64_t step, bool has_signs, std::string_view su
     static_cast<void>(::ftruncate(descriptor_, static_cast<off_t>(end_)) == 0);
     throw;
   }
-  end_ = position_;
+  end_ += sizeof(head) + head.index_bytes + head.sign_bytes;
 }
 
 void PackedWriter::write(std::string_view bytes) {
   if (buffer_.size() + bytes.size() >= kBufferBytes) flush();
   if (bytes.size() >= kBufferBytes) {
-    write_out(bytes);
+    io::write_all(descriptor_, path_, bytes.data(), bytes.size());
   } else {
     buffer_ += bytes;
   }
 }
 
 void PackedWriter::flush() {
-  write_out(buffer_);
+  io::write_all(descriptor_, path_, buffer_.data(), buffer_.size());
   buffer_.clear();
-}
-
-void PackedWriter::write_out(std::string_view left) {
-  while (!left.empty()) {
-    const ssize_t written = ::pwrite(descriptor_, left.data(), left.size(), static_cast<off_t>(position_));
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      throw IoError("cannot write", path_.string(), errno);
-    }
-    position_ += static_cast<std::uint64_t>(written);
-    left.remove_prefix(static_cast<std::size_t>(written));
-  }
 }
 
 }  // namespace msprobe::grad_probe

@@ -258,6 +258,26 @@ TEST_CASE("packed: a full disk loses the step and is told; the file stays whole,
   CHECK(file.steps().contains(2));
 }
 
+TEST_CASE("packed: of two processes that continue one record the later one is refused") {
+  const TempDir dir;
+  const fs::path file = record(packed_at(dir.path())) / kPackedName;
+  const PackedWriter writer(file);
+  const auto is_refused = [&file] {
+    try {
+      const PackedWriter other(file);
+    } catch (const IoError&) {
+      return true;
+    }
+    return false;
+  };
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) ::_exit(is_refused() ? 0 : 1);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
 TEST_CASE("packed: a record of one layout is not continued in the other") {
   const TempDir dir;
   record(packed_at(dir / "packed"));

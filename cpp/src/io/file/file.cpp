@@ -24,19 +24,6 @@ bool exists_as_directory(const fs::path& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-void write_all(int descriptor, const fs::path& path, const void* data, std::size_t bytes) {
-  const char* next = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(descriptor, next, bytes);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      throw IoError("cannot write", path.string(), errno);
-    }
-    next += written;
-    bytes -= static_cast<std::size_t>(written);
-  }
-}
-
 // Network file systems report a full disk only here. After a failed close the descriptor is gone all the
 // same.
 void close_checked(int& descriptor, const fs::path& path) {
@@ -56,6 +43,19 @@ bool make_directory(const fs::path& path) {
 }
 
 }  // namespace
+
+void write_all(int descriptor, const fs::path& path, const void* data, std::size_t bytes) {
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor, next, bytes);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      throw IoError("cannot write", path.string(), errno);
+    }
+    next += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
 
 void make_directories(const fs::path& path) {
   // Most often the last one or two are missing, as in each step of a dump.
