@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "grad_probe/direction_file.h"
 #include "grad_probe/packed_file.h"
 #include "grad_probe/rank_directory.h"
 #include "grad_probe/recorded_rank.h"
@@ -50,17 +49,14 @@ Step read_step(const RecordedRank& record, std::int64_t number) {
 }
 
 std::vector<std::uint8_t> bits_of(const Signs& signs) {
-  static_assert(kChunkBytes % 8 == 0);
   std::vector<std::uint8_t> bits(stats::sign_bytes(signs.count()));
-  std::vector<std::uint8_t> bytes;
-  for (std::int64_t first = 0; first < signs.count(); first += kChunkBytes) {
-    bytes.resize(static_cast<std::size_t>(std::min<std::int64_t>(kChunkBytes, signs.count() - first)));
-    signs.read(first, bytes);
+  std::vector<std::uint8_t> buffer;
+  for_each_chunk(signs, 0, signs.count(), buffer, [&bits](std::int64_t first, auto bytes) {
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       const std::size_t at = static_cast<std::size_t>(first) + i;
       bits[at / 8] = static_cast<std::uint8_t>(bits[at / 8] | (bytes[i] != 0) << at % 8);
     }
-  }
+  });
   return bits;
 }
 
@@ -100,12 +96,9 @@ void write_packed(PackedWriter& file, const RecordedRank& record, const Step& st
 void write_npy(const fs::path& path, const Signs& signs) {
   io::AtomicFile file(path);
   file.write(io::npy_header(DType::kBool, signs.fortran_order(), signs.shape()));
-  std::vector<std::uint8_t> bytes;
-  for (std::int64_t first = 0; first < signs.count(); first += kChunkBytes) {
-    bytes.resize(static_cast<std::size_t>(std::min<std::int64_t>(kChunkBytes, signs.count() - first)));
-    signs.read(first, bytes);
-    file.write(bytes.data(), bytes.size());
-  }
+  std::vector<std::uint8_t> buffer;
+  for_each_chunk(signs, 0, signs.count(), buffer,
+                 [&file](std::int64_t, auto bytes) { file.write(bytes.data(), bytes.size()); });
   file.commit();
 }
 

@@ -42,19 +42,6 @@ std::int64_t equal_bytes(const std::uint8_t* a, const std::uint8_t* b, std::size
   return static_cast<std::int64_t>(count) - different;
 }
 
-// Reads elements [begin, end) chunk by chunk: `use(first_element, bytes)`.
-template <typename Use>
-void for_each_chunk(const Signs& signs, std::int64_t begin, std::int64_t end,
-                    std::vector<std::uint8_t>& buffer, const Use& use) {
-  buffer.resize(kChunkBytes);
-  for (std::int64_t first = begin; first < end; first += kChunkBytes) {
-    const std::span chunk(buffer.data(),
-                          static_cast<std::size_t>(std::min<std::int64_t>(kChunkBytes, end - first)));
-    signs.read(first, chunk);
-    use(first, std::span<const std::uint8_t>(chunk));
-  }
-}
-
 // Walks the elements of one side in its order and knows where each lies in the other order.
 class OtherOrder {
  public:

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -10,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "grad_probe/direction_file.h"
 #include "grad_probe/packed_file.h"
 #include "msprobe/content_hash.h"
 
@@ -45,6 +48,19 @@ class Signs {
   bool fortran_order_ = false;
   std::int64_t count_ = 0;
 };
+
+/// Reads elements [begin, end) chunk by chunk: `use(first_element, bytes)`.
+template <typename Use>
+void for_each_chunk(const Signs& signs, std::int64_t begin, std::int64_t end,
+                    std::vector<std::uint8_t>& buffer, const Use& use) {
+  buffer.resize(kChunkBytes);
+  for (std::int64_t first = begin; first < end; first += kChunkBytes) {
+    const std::span chunk(buffer.data(),
+                          static_cast<std::size_t>(std::min<std::int64_t>(kChunkBytes, end - first)));
+    signs.read(first, chunk);
+    use(first, std::span<const std::uint8_t>(chunk));
+  }
+}
 
 /// Of a direction file. Throws IoError, FormatError, Incomparable.
 std::unique_ptr<Signs> signs_of_npy(const std::filesystem::path& path);
