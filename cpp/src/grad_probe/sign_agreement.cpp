@@ -93,11 +93,6 @@ std::optional<SignHashes> DirectionPair::hashes() const noexcept {
   return SignHashes{*hash1, *hash2, count()};
 }
 
-bool DirectionPair::same_hash() const noexcept {
-  const auto both = hashes();
-  return both && both->first == both->second;
-}
-
 bool DirectionPair::same_order() const noexcept {
   const std::vector<std::int64_t>& shape = first_->shape();
   return first_->fortran_order() == second_->fortran_order() ||
@@ -105,7 +100,6 @@ bool DirectionPair::same_order() const noexcept {
 }
 
 std::int64_t DirectionPair::count_equal(SignBuffers& buffers, const Pause& pause) const {
-  if (same_hash()) return count();
   return same_order() ? count_equal(0, count(), buffers, pause) : count_equal_other_order(buffers, pause);
 }
 

@@ -31,9 +31,6 @@ class DirectionPair {
 
   std::int64_t count() const noexcept { return first_->count(); }
 
-  /// True when both are known to be equal without reading them.
-  bool same_hash() const noexcept;
-
   /// Of both sides; nullopt: not both are known without reading, or they are in another order.
   std::optional<SignHashes> hashes() const noexcept;
 

@@ -3,7 +3,6 @@
 #include "grad_probe/signs.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -20,9 +19,9 @@ constexpr std::uint64_t kLongestHead = 64 << 10;
 class NpySigns final : public Signs {
  public:
   explicit NpySigns(const std::filesystem::path& path) : file_(path) {
-    std::vector<std::uint8_t> head(std::min(file_.size(), kLongestHead));
-    file_.read(0, head);
-    io::NpyHeader header = io::parse_npy_header(head, file_.size(), path.string());
+    head_.resize(std::min(file_.size(), kLongestHead));
+    file_.read(0, head_);
+    io::NpyHeader header = io::parse_npy_header(head_, file_.size(), path.string());
     if (header.dtype != DType::kBool) throw Incomparable("tensor type is not bool: " + path.string());
     shape_ = std::move(header.shape);
     fortran_order_ = header.fortran_order;
@@ -31,11 +30,15 @@ class NpySigns final : public Signs {
   }
 
   void read(std::int64_t first, std::span<std::uint8_t> out) const override {
-    file_.read(data_offset_ + static_cast<std::uint64_t>(first), out);
+    const std::uint64_t from = data_offset_ + static_cast<std::uint64_t>(first);
+    const std::size_t known = from < head_.size() ? std::min<std::size_t>(out.size(), head_.size() - from) : 0;
+    std::copy_n(head_.data() + (known > 0 ? from : 0), known, out.data());
+    file_.read(from + known, out.subspan(known));
   }
 
  private:
   io::InputFile file_;
+  std::vector<std::uint8_t> head_;  // of the file: a small one is read at once
   std::uint64_t data_offset_ = 0;
 };
 
@@ -56,9 +59,12 @@ class BitSigns final : public Signs {
     const auto skipped = static_cast<std::size_t>(first % 8);
     std::vector<std::uint8_t> bits((skipped + out.size() + 7) / 8);
     file_.read_bits(signs_, static_cast<std::uint64_t>(first / 8), bits);
-    std::vector<std::uint8_t> bytes(bits.size() * 8);
-    expand(bits, bytes.data());
-    if (!out.empty()) std::memcpy(out.data(), bytes.data() + skipped, out.size());
+    std::size_t done = skipped == 0 ? out.size() / 8 * 8 : 0;
+    expand(std::span(bits).first(done / 8), out.data());
+    for (; done < out.size(); ++done) {
+      const std::size_t at = skipped + done;
+      out[done] = static_cast<std::uint8_t>(bits[at / 8] >> at % 8 & 1);
+    }
   }
 
  private:
