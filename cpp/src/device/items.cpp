@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <optional>
 #include <string>
 
 #include "base/layout.h"
+#include "device/pinned_pool.h"
 #include "msprobe/error.h"
 
 namespace msprobe::device {
@@ -152,6 +154,19 @@ Item item_of(const Request& request, Word most_blocks) {
                                                    : position::kGroup / parts_of(item.dtype);
   item.blocks = blocks_for(item.count, elements, (request.wanted & kSketches) != 0, most_blocks);
   return item;
+}
+
+std::shared_ptr<void> set_items(Table& table, std::span<const Item> items, Device& device, PinnedPool& pool,
+                                std::size_t bytes) {
+  table.count = static_cast<Word>(items.size());
+  if (items.size() <= kNear) {
+    std::copy(items.begin(), items.end(), table.near);
+    return nullptr;
+  }
+  std::shared_ptr<void> far = pool.take(device, bytes).first;
+  std::memcpy(far.get(), items.data(), items.size_bytes());
+  table.far = static_cast<const Item*>(far.get());
+  return far;
 }
 
 }  // namespace msprobe::device

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "device/items.h"
+#include "device/pinned_pool.h"
 #include "msprobe/error.h"
 
 namespace msprobe::device {
@@ -21,56 +22,23 @@ constexpr std::size_t kBlocks = 4096;
 constexpr std::size_t kItems = 1024;
 constexpr std::size_t kStreams = 8;
 constexpr std::size_t kBytes = kFields * sizeof(Long);
-static_assert(kItems * sizeof(Item) <= kResults * kBytes);  // both come from one pool
+constexpr std::size_t kPinnedBytes = kResults * kBytes;  // of a batch each
+static_assert(kItems * sizeof(Item) <= kPinnedBytes);  // both come from one pool
 static_assert(kStreams * ((kResults + kBlocks) * kBytes + kItems * sizeof(Word)) + SignsToHost::kBytes <=
               std::size_t{16} << 20);
 
 }  // namespace
 
-// Memory of the host for the results of a batch each, used again and again.
-class HostPool {
- public:
-  explicit HostPool(std::shared_ptr<Waits> waits) : waits_(std::move(waits)) {}
-
-  Waits& waits() const { return *waits_; }
-
-  std::shared_ptr<void> take(Device& device) {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < free_.size(); ++i) {
-      if (free_[i].mark && !free_[i].mark->has_passed()) continue;
-      std::shared_ptr<void> memory = std::move(free_[i].memory);
-      free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
-      return memory;
-    }
-    return device.host_memory(kResults * kBytes);
-  }
-
-  // `mark`: when nothing is written there any more.
-  void give(std::shared_ptr<void> memory, std::unique_ptr<Mark> mark) {
-    const std::lock_guard lock(mutex_);
-    free_.push_back({std::move(memory), std::move(mark)});
-  }
-
- private:
-  struct Free {
-    std::shared_ptr<void> memory;
-    std::unique_ptr<Mark> mark;
-  };
-  std::shared_ptr<Waits> waits_;
-  std::mutex mutex_;
-  std::vector<Free> free_;
-};
-
 // The results of one stream between two copies.
 class Batch {
  public:
-  explicit Batch(std::shared_ptr<HostPool> pool) : pool_(std::move(pool)) {}
+  explicit Batch(std::shared_ptr<PinnedPool> pool) : pool_(std::move(pool)) {}
   // Its items are read no more when its results have come; those of one that was not waited for are let go.
   ~Batch() {
     if (is_read_) {
-      for (std::shared_ptr<void>& items : items_) pool_->give(std::move(items), nullptr);
+      for (std::shared_ptr<void>& items : items_) pool_->give(std::move(items), kPinnedBytes, nullptr);
     }
-    if (host_) pool_->give(std::move(host_), std::move(mark_));
+    if (host_) pool_->give(std::move(host_), kPinnedBytes, std::move(mark_));
   }
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
@@ -92,7 +60,7 @@ class Batch {
   }
 
  private:
-  std::shared_ptr<HostPool> pool_;
+  std::shared_ptr<PinnedPool> pool_;
   std::vector<std::shared_ptr<void>> items_;  // which kernels may still read
   std::shared_ptr<void> host_;
   std::unique_ptr<Mark> mark_;
@@ -112,7 +80,7 @@ struct Meter::OfStream {
 Meter::Meter(std::unique_ptr<Device> device)
     : device_(std::move(device)),
       waits_(std::make_shared<Waits>()),
-      pool_(std::make_shared<HostPool>(waits_)),
+      pool_(std::make_shared<PinnedPool>(waits_)),
       to_host_(waits_),
       signs_(waits_) {}
 Meter::~Meter() = default;
@@ -173,15 +141,7 @@ void Meter::launch_some(Stream stream, OfStream& state, std::span<const Item> it
   table.results = static_cast<Long*>(state.results.get());
   table.partial = static_cast<Long*>(state.partial.get());
   table.tickets = static_cast<Word*>(state.tickets.get());
-  table.count = static_cast<Word>(items.size());
-  if (items.size() <= kNear) {
-    std::copy(items.begin(), items.end(), table.near);
-  } else {
-    const std::shared_ptr<void> far = pool_->take(*device_);
-    std::memcpy(far.get(), items.data(), items.size_bytes());
-    table.far = static_cast<const Item*>(far.get());
-    state.batch->keep(far);
-  }
+  if (auto far = set_items(table, items, *device_, *pool_, kPinnedBytes)) state.batch->keep(std::move(far));
   device_->launch(stream, table, items.back().first_block + items.back().blocks);
   ++work_.launches;
   work_.tensors += items.size();
@@ -218,7 +178,7 @@ void Meter::collect() {
 }
 
 void Meter::collect(Stream stream, OfStream& state) {
-  const std::shared_ptr<void> host = pool_->take(*device_);
+  const std::shared_ptr<void> host = pool_->take(*device_, kPinnedBytes).first;
   device_->copy_to_host(stream, host.get(), state.results.get(), state.used * kBytes);
   state.batch->come_to(host, device_->mark(stream));
   state.batch.reset();

@@ -43,7 +43,6 @@ MSPROBE_API bool takes(const TensorView& view, const TensorView* other = nullptr
 
 /// Results on their way.
 class Batch;
-class HostPool;
 
 /// What one request found, as soon as its batch has come.
 class MSPROBE_API Result {
@@ -103,7 +102,7 @@ class MSPROBE_API Meter {
   std::mutex mutex_;
   std::map<Stream, std::unique_ptr<OfStream>> streams_;
   std::shared_ptr<Waits> waits_;
-  std::shared_ptr<HostPool> pool_;
+  std::shared_ptr<PinnedPool> pool_;
   ToHost to_host_;
   SignsToHost signs_;
   Work work_;

@@ -9,6 +9,7 @@
 
 #include "device/items.h"
 #include "device/meter.h"
+#include "device/pinned_pool.h"
 #include "msprobe/error.h"
 
 namespace msprobe::device {
@@ -27,44 +28,6 @@ std::size_t bytes_of_signs(std::span<const Signs> tensors) {
 }
 
 }  // namespace
-
-// Pinned memory of the host, used again and again.
-class PinnedPool {
- public:
-  explicit PinnedPool(std::shared_ptr<Waits> waits) : waits_(std::move(waits)) {}
-
-  Waits& waits() const { return *waits_; }
-
-  std::pair<std::shared_ptr<void>, std::size_t> take(Device& device, std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    const auto is_free = [](const Free& one) { return !one.mark || one.mark->has_passed(); };
-    const auto found = std::find_if(free_.begin(), free_.end(),
-                                    [&](const Free& one) { return one.bytes >= bytes && is_free(one); });
-    if (found != free_.end()) {
-      std::pair taken(std::move(found->memory), found->bytes);
-      free_.erase(found);
-      return taken;
-    }
-    std::erase_if(free_, is_free);  // too small
-    return {device.host_memory(bytes), bytes};
-  }
-
-  // `mark`: when nothing is written there any more.
-  void give(std::shared_ptr<void> memory, std::size_t bytes, std::unique_ptr<Mark> mark) {
-    const std::lock_guard lock(mutex_);
-    free_.push_back({std::move(memory), bytes, std::move(mark)});
-  }
-
- private:
-  struct Free {
-    std::shared_ptr<void> memory;
-    std::size_t bytes;
-    std::unique_ptr<Mark> mark;
-  };
-  std::shared_ptr<Waits> waits_;
-  std::mutex mutex_;
-  std::vector<Free> free_;
-};
 
 ComingSigns::ComingSigns(std::shared_ptr<PinnedPool> bits, std::shared_ptr<PinnedPool> tables)
     : bits_pool_(std::move(bits)), tables_pool_(std::move(tables)) {}
@@ -128,18 +91,13 @@ std::unique_ptr<ComingSigns> SignsToHost::begin(Device& device, Stream stream, s
   const auto flush = [&] {
     if (items.empty()) return;
     Table table{};
-    table.count = static_cast<Word>(items.size());
     Word blocks = 0;
     for (Item& item : items) {
       item.first_block = blocks;
       blocks += item.blocks;
     }
-    if (items.size() <= kNear) {
-      std::copy(items.begin(), items.end(), table.near);
-    } else {
-      const auto far = coming->tables_.emplace_back(tables_pool_->take(device, kTableBytes).first);
-      std::memcpy(far.get(), items.data(), items.size() * sizeof(Item));
-      table.far = static_cast<const Item*>(far.get());
+    if (auto far = set_items(table, items, device, *tables_pool_, kTableBytes)) {
+      coming->tables_.push_back(std::move(far));
     }
     device.launch(stream, table, blocks);
     ++launches;
