@@ -68,30 +68,27 @@ void launch_kernel(const std::vector<std::size_t>& indices, std::span<const Meas
     launched[owners[k]].results.push_back(std::move(results[k]));
 }
 
-// Numbers that are still on a device, and the stream that they are computed on.
-struct Waiting {
-  c10::Stream stream;
-  at::Tensor numbers;
-};
-
-// The numbers of each on the host: one transfer and one wait for each stream.
-std::vector<std::vector<double>> fetch_numbers(const std::vector<Waiting>& waiting) {
+// What operators found of each, on the host; nothing of what they did not measure. One transfer and one wait
+// for each stream.
+template <typename One>
+std::vector<std::vector<double>> fetch_numbers(std::span<const One> launched) {
   std::map<std::tuple<c10::DeviceType, c10::DeviceIndex, c10::StreamId>, std::vector<std::size_t>> streams;
-  for (std::size_t i = 0; i < waiting.size(); ++i) {
-    const c10::Stream& stream = waiting[i].stream;
+  for (std::size_t i = 0; i < launched.size(); ++i) {
+    if (!launched[i].numbers.defined()) continue;
+    const c10::Stream& stream = *launched[i].stream;
     streams[{stream.device_type(), stream.device_index(), stream.id()}].push_back(i);
   }
-  std::vector<std::vector<double>> found(waiting.size());
+  std::vector<std::vector<double>> found(launched.size());
   for (const auto& [key, indices] : streams) {
     // What was launched there is complete when the transfer is.
-    const c10::StreamGuard on_their_stream(waiting[indices.front()].stream);
+    const c10::StreamGuard on_their_stream(*launched[indices.front()].stream);
     std::vector<at::Tensor> numbers;
-    for (const std::size_t i : indices) numbers.push_back(waiting[i].numbers.reshape({-1}));
+    for (const std::size_t i : indices) numbers.push_back(launched[i].numbers.reshape({-1}));
     const at::Tensor host = at::cat(numbers).to(at::kCPU, at::kDouble).contiguous();
     const double* next = host.const_data_ptr<double>();
     for (const std::size_t i : indices) {
-      found[i].assign(next, next + waiting[i].numbers.numel());
-      next += waiting[i].numbers.numel();
+      found[i].assign(next, next + launched[i].numbers.numel());
+      next += launched[i].numbers.numel();
     }
   }
   return found;
@@ -174,17 +171,12 @@ std::vector<Launched> launch(std::span<const Measured> tensors) {
 
 std::vector<Fetched> fetch(std::span<const Launched> launched) {
   const c10::NoGradGuard no_grad;
-  std::vector<Waiting> waiting;
-  for (const Launched& one : launched) {
-    if (one.numbers.defined()) waiting.push_back({*one.stream, one.numbers});
-  }
-  const std::vector<std::vector<double>> numbers = fetch_numbers(waiting);
+  const std::vector<std::vector<double>> numbers = fetch_numbers(launched);
   std::vector<Fetched> fetched(launched.size());
-  std::size_t next = 0;
   for (std::size_t i = 0; i < launched.size(); ++i) {
     const Launched& one = launched[i];
     if (one.numbers.defined()) {
-      fetched[i] = of_operators(one, numbers[next++]);
+      fetched[i] = of_operators(one, numbers[i]);
     } else if (!one.results.empty()) {
       fetched[i] = of_kernel(one);
     } else if (one.bounds > 0) {
@@ -258,22 +250,16 @@ std::vector<LaunchedPair> launch_pairs(std::span<const at::Tensor> left, std::sp
 
 std::vector<FetchedPair> fetch(std::span<const LaunchedPair> launched) {
   const c10::NoGradGuard no_grad;
-  std::vector<Waiting> waiting;
-  for (const LaunchedPair& one : launched) {
-    if (one.numbers.defined()) waiting.push_back({*one.stream, one.numbers});
-  }
-  const std::vector<std::vector<double>> numbers = fetch_numbers(waiting);
-  std::vector<FetchedPair> found;
-  std::size_t next = 0;
-  for (const LaunchedPair& one : launched) {
-    FetchedPair& pair = found.emplace_back();
+  const std::vector<std::vector<double>> numbers = fetch_numbers(launched);
+  std::vector<FetchedPair> found(launched.size());
+  for (std::size_t i = 0; i < launched.size(); ++i) {
+    const LaunchedPair& one = launched[i];
     if (one.numbers.defined()) {
-      std::copy(numbers[next].begin(), numbers[next].end(), pair.fields.begin());
-      ++next;
+      std::copy(numbers[i].begin(), numbers[i].end(), found[i].fields.begin());
     } else {
-      pair = pair_of_kernel(one.result);
+      found[i] = pair_of_kernel(one.result);
     }
-    pair.count = one.count;
+    found[i].count = one.count;
   }
   return found;
 }
