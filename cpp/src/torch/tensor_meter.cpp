@@ -220,7 +220,7 @@ void TensorMeter::measure(Frame& frame, std::span<const Item> items, monitor::Ca
   std::vector<stats::Request> requests;
   std::vector<std::size_t> requested;  // rows
   std::vector<Measured> elsewhere;
-  std::vector<std::size_t> of_elsewhere;  // rows
+  std::vector<std::size_t> of_elsewhere;  // items
   rows.reserve(items.size());
   kept.reserve(items.size());
   std::int64_t elements = 0;
@@ -246,13 +246,14 @@ void TensorMeter::measure(Frame& frame, std::span<const Item> items, monitor::Ca
   }
   const std::vector<stats::Summary> summaries = stats::summarize_all(requests, state_->pool_for(elements));
   for (std::size_t i = 0; i < summaries.size(); ++i) rows[requested[i]].sums = monitor::sums_of(summaries[i]);
-  for (const Row& row : rows) frame.add(row);
+  for (Row& row : rows) frame.add(std::move(row));
   if (elsewhere.empty()) return;
   try {
     std::vector<Launched> launched = launch(elsewhere);
+    PendingRows& pending = PendingRows::of(frame);
     for (std::size_t i = 0; i < launched.size(); ++i) {
-      const Row& row = rows[of_elsewhere[i]];
-      PendingRows::of(frame).add(frame.position(row.label, row.micro_step), std::move(launched[i]));
+      const Item& item = items[of_elsewhere[i]];
+      pending.add(frame.position(item.label, item.micro_step), std::move(launched[i]));
     }
   } catch (const std::exception& e) {
     log(LogLevel::kWarning, std::string("monitor: tensors of a device are not measured: ") + e.what());
