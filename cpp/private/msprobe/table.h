@@ -45,7 +45,8 @@ struct Table {
 /// Throws IoError, and FormatError with the line for an unclosed quote, a row of another width, an empty
 /// file, a NUL byte, bytes that are not UTF-8, or a file above 1 GiB.
 MSPROBE_API Table read_csv(const std::filesystem::path& path);
-/// The same of a text in memory; `path` is what messages name.
+/// Its two halves: the text of a csv, and what stands in it; `path` is what messages name.
+MSPROBE_API std::string read_csv_text(const std::filesystem::path& path);
 MSPROBE_API Table parse_csv(std::string_view text, const std::string& path);
 
 }  // namespace msprobe::io

@@ -7,16 +7,14 @@
 #include <utility>
 
 #include "grad_probe/rank_directory.h"
-#include "msprobe/file.h"
 #include "msprobe/grad_probe.h"
 #include "msprobe/log.h"
+#include "msprobe/table.h"
 
 namespace msprobe::grad_probe {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::uint64_t kLargestSummary = std::uint64_t{1} << 30;
 
 // Also for a broken link and what cannot be examined: opening it says what is wrong.
 bool has_entry(const fs::path& path) {
@@ -96,15 +94,7 @@ std::optional<std::string> RecordedRank::summary(std::int64_t step) const {
   }
   const fs::path path = summary_file(directory_, step);
   if (!has_entry(path)) return std::nullopt;
-  const io::InputFile file(path);
-  if (file.size() > kLargestSummary) {
-    throw FormatError(
-        path.string(), "",
-        "expected a csv file of at most 1 GiB, found " + std::to_string(file.size()) + " bytes");
-  }
-  std::string text(file.size(), '\0');
-  file.read(0, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
-  return text;
+  return io::read_csv_text(path);
 }
 
 std::string RecordedRank::summary_place(std::int64_t step) const {

@@ -28,18 +28,6 @@ int exponent_at(const char* e, const char* end) {
 
 constexpr std::uint64_t kLargestCsv = std::uint64_t{1} << 30;
 
-std::string read_csv_text(const std::filesystem::path& path) {
-  const InputFile file(path);
-  if (file.size() > kLargestCsv) {
-    throw FormatError(
-        path.string(), "",
-        "a csv file of at most 1 GiB was expected, found " + std::to_string(file.size()) + " bytes");
-  }
-  std::string text(file.size(), '\0');
-  file.read(0, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
-  return text;
-}
-
 // Reads cell by cell and remembers the line for messages.
 class CsvParser {
  public:
@@ -183,6 +171,18 @@ void CsvWriter::add(const Row& row) {
 int Table::column(std::string_view name) const noexcept {
   const auto found = std::find(header.begin(), header.end(), name);
   return found == header.end() ? -1 : static_cast<int>(found - header.begin());
+}
+
+std::string read_csv_text(const std::filesystem::path& path) {
+  const InputFile file(path);
+  if (file.size() > kLargestCsv) {
+    throw FormatError(
+        path.string(), "",
+        "a csv file of at most 1 GiB was expected, found " + std::to_string(file.size()) + " bytes");
+  }
+  std::string text(file.size(), '\0');
+  file.read(0, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
+  return text;
 }
 
 Table read_csv(const std::filesystem::path& path) { return parse_csv(read_csv_text(path), path.string()); }
