@@ -80,6 +80,9 @@ constexpr bool has_ratios(DType original, DType perturbed) noexcept {
          (original == perturbed || (perturbed == DType::kFloat32 && original != DType::kFloat64));
 }
 
+/// Of a supported dtype.
+double largest_number(DType dtype) noexcept;
+
 /// A number of a supported dtype, found in a wider one: rounded to it. Its largest number stands for what
 /// lies beyond.
 MSPROBE_API double in_dtype(double value, DType dtype) noexcept;

@@ -42,15 +42,6 @@ double next_to_nothing(DType dtype) {
   }
 }
 
-double largest_number(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64: return std::numeric_limits<double>::max();
-    case DType::kFloat16: return 65504;
-    case DType::kBFloat16: return 0x1.FEp127;
-    default: return static_cast<double>(std::numeric_limits<float>::max());
-  }
-}
-
 std::string short_number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", value);

@@ -27,12 +27,18 @@ constexpr std::size_t kBlock = 1024;
 
 }  // namespace
 
+double largest_number(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kFloat64: return std::numeric_limits<double>::max();
+    case DType::kFloat16: return 65504;
+    case DType::kBFloat16: return 0x1.FEp127;
+    default: return static_cast<double>(std::numeric_limits<float>::max());
+  }
+}
+
 // Rounding keeps the order, so that the largest of rounded numbers is the largest number rounded.
 double in_dtype(double value, DType dtype) noexcept {
-  double largest = std::numeric_limits<double>::max();
-  if (dtype == DType::kFloat32) largest = static_cast<double>(std::numeric_limits<float>::max());
-  if (dtype == DType::kFloat16) largest = 65504;
-  if (dtype == DType::kBFloat16) largest = 0x1.FEp127;
+  const double largest = largest_number(dtype);
   const double limited = std::clamp(value, -largest, largest);
   return dtype == DType::kFloat32 ? static_cast<double>(static_cast<float>(limited))
                                   : rounded_to_half(limited, dtype);
