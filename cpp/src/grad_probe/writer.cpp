@@ -53,8 +53,10 @@ std::size_t bytes_of(const std::vector<Measurement>& measurements) {
 
 void check_layout(const Options& options, const std::filesystem::path& directory) {
   const bool has_packed = std::filesystem::exists(directory / kPackedName);
-  const bool has_csv = !has_packed && !RecordedRank(directory).summarized_steps().empty();
-  if (options.layout == Layout::kPacked ? has_csv : has_packed) {
+  const bool is_other = options.layout == Layout::kPacked
+                            ? !has_packed && !RecordedRank(directory).summarized_steps().empty()
+                            : has_packed;
+  if (is_other) {
     throw InvalidArgument("gradient probe: " + directory.string() +
                           " holds a record of the other layout: expected another folder");
   }
