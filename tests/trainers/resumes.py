@@ -38,7 +38,7 @@ def resumed(out: Path, trainer: str, kind: str) -> dict[str, object]:
     folder.mkdir(parents=True)
     start = shlex.join([sys.executable, "-W", "ignore", str(SCRIPT), trainer, kind])
     place = "{checkpoint}" if trainer == "lightning" else "{checkpoint_folder}"
-    options = ["-o", "out", "--at", "6", "--after", "2", "--resume", f"{start} --from {place}", start]
+    options = ["-o", "out", "--at", "6", "--after", "3", "--resume", f"{start} --from {place}", start]
     words = [sys.executable, "-m", "msprobe", "resume", "--quiet", *options]
     ended = subprocess.run(words, cwd=folder, env={**os.environ, **QUIET}, capture_output=True, text=True)
     file = folder / "out/resume.json"

@@ -143,8 +143,8 @@ def _switch(name: str, value: Any) -> None:
         torch.use_deterministic_algorithms(bool(value), warn_only=True)
         torch.backends.cudnn.benchmark = False
         return
-    setter = getattr(torch, f"set_{name}", None)
-    if callable(setter):
+    setter = setter_of(name)
+    if setter is not None:
         setter(value)
         return
     *places, last = name.split(".")
@@ -154,6 +154,14 @@ def _switch(name: str, value: Any) -> None:
     if part is None or not hasattr(part, last):
         raise InvalidArgument(f"torch.{name}: torch has no such switch")
     setattr(part, last, value)
+
+
+def setter_of(name: str) -> Callable[..., Any] | None:
+    """The function of torch that sets a switch; None: it is an attribute."""
+    import torch
+
+    found = getattr(torch, f"set_{name}", None)
+    return found if callable(found) else None
 
 
 def _workers(count: int) -> None:

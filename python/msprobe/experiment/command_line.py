@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msprobe.native import InvalidArgument
 
+_PYTHON = re.compile(r"python[0-9.]*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
@@ -42,6 +43,20 @@ class Command:
 
         variables = {name: fill(value) for name, value in self.environment.items()}
         return replace(self, words=tuple(map(fill, self.words)), environment=variables)
+
+    def with_python(self, python: str) -> Command:
+        """Started by this interpreter, which has a msprobe of its own. Raises InvalidArgument."""
+        found = shutil.which(python)
+        if found is None:
+            raise InvalidArgument(f"{python}: expected an interpreter of Python, there is none")
+        first, *rest = self.words
+        if first == sys.executable or _PYTHON.fullmatch(os.path.basename(first)):
+            return replace(self, words=(found, *rest))
+        if os.path.basename(first) == "torchrun":
+            return replace(self, words=(found, "-m", "torch.distributed.run", *rest))
+        raise InvalidArgument(
+            f"{self.said}: expected python, torchrun or a script of Python, to be started by {found}"
+        )
 
     def with_environment(self, more: dict[str, str]) -> Command:
         return replace(self, environment={**self.environment, **more})

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,10 @@ class Answer(Result):
     runs: tuple[int, int] = (0, 0)
     """Of the reference, of the target."""
     seconds: float = 0.0
+    reproduction: tuple[str, ...] = ()
+    """Files for a report, from the folder of the hunt: the lines that mend the target, or a script of the
+    call that the diagnosis names.
+    """
 
     @property
     def exit_code(self) -> int:
@@ -92,6 +97,7 @@ class Answer(Result):
             "experiments": [asdict(one) for one in self.experiments],
             "runs": {"reference": self.runs[0], "target": self.runs[1]},
             "seconds": round(self.seconds, 1),
+            "reproduction": list(self.reproduction),
         }
         return json.dumps(content, indent=1) + "\n"
 
@@ -100,6 +106,7 @@ def console_text(answer: Answer, output: Path, paint: Paint = PLAIN) -> str:
     lines = [paint.answer(printable(answer.sentence), good=answer.status == "equal")]
     lines += [f"  {printable(text)}" for text in (answer.proof,) if text]
     lines += [f"  {_line(one)}" for one in answer.experiments]
+    lines += [f"  for a report: {printable(str(output / one))}" for one in answer.reproduction]
     lines.append(
         f"  {answer.runs[0]} runs of the reference, {answer.runs[1]} of the target, {answer.seconds:.0f} s"
     )
@@ -112,6 +119,8 @@ def page_html(answer: Answer, diagnosis: str) -> str:
     head = [f"<p>{badge(answer.status, word)} {shown(answer.sentence)}</p>"]
     head += [f"<p>{shown(answer.proof)}</p>"] if answer.proof else []
     head += [f'<p><a href="{shown(diagnosis)}">What differs, part by part</a></p>'] if diagnosis else []
+    files = [os.path.basename(one) for one in answer.reproduction]
+    links = [f'<p><a href="{shown(one)}">{shown(one)}</a></p>' for one in files]
     commands = [f"reference: {answer.reference}", f"target: {answer.target}"]
     cost = [
         f"{answer.runs[0]} runs of the reference, {answer.runs[1]} of the target",
@@ -123,6 +132,7 @@ def page_html(answer: Answer, diagnosis: str) -> str:
             card("Answer", head),
             card("Cause", bullets(f"{one.said} ({' '.join(one.changes)})" for one in answer.causes)),
             card("Experiments", bullets(map(_line, answer.experiments))),
+            *([card("For a report", links)] if links else []),
             card("Commands", bullets(commands)),
             card("Cost", bullets(cost)),
         ],

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from typing import TYPE_CHECKING
 
 from msprobe.experiment.digests import first_parting, random_states_of
@@ -14,6 +13,7 @@ from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.json_file import read_object
 from msprobe.hunt.answer import FILE, FOLDER, PAGE, Answer, Cause, page_html
 from msprobe.hunt.candidates import Setting, settings_of, values_of
+from msprobe.hunt.reproduction import write_call, write_change
 from msprobe.hunt.runs import Hunt, OutOfRuns, Runs
 from msprobe.hunt.values import WORDS, proved_by_values
 from msprobe.native import Error, InvalidArgument, NothingToCompare
@@ -55,9 +55,9 @@ class _Hunting:
     def __init__(self, asked: Hunt) -> None:
         self.asked = asked
         self._runs = Runs(asked)
-        self._begin = time.monotonic()
         self._parting: Parting | None = None
         self._diagnosis: Path | None = None
+        self._diagnosed_run = asked.output
         self._suspected = ""
 
     def answer(self) -> Answer:
@@ -69,7 +69,7 @@ class _Hunting:
         try:
             return self._searched(self._parting, both)
         except OutOfRuns:
-            sentence = f"First difference: {self._parting.said}; the runs are spent (--max-runs)"
+            sentence = f"First difference: {self._parting.said}; the runs are spent (--max-runs, --max-time)"
             return self._ended("unproved", sentence)
 
     # ---- the stages
@@ -94,7 +94,8 @@ class _Hunting:
         proof = (
             "not proved: no setting that differs mends it, and neither does what was put in of the reference"
         )
-        return self._ended("unproved", self._suspected or f"First difference: {parting.said}", proof)
+        sentence = self._suspected or f"First difference: {parting.said}"
+        return self._ended("unproved", sentence, proof, (), self._call_again(causes))
 
     def _proved_settings(self, causes: Sequence[Suspected], parting: Parting) -> list[Setting] | None:
         """Those without which the target follows, each needed; None: there are none. The search goes on
@@ -155,7 +156,8 @@ class _Hunting:
             proof += ", and is the target to the bit" if equals is None else ""
         causes = [Cause(setting.said, (setting.mended().said,)) for setting in settings]
         what = " and ".join(setting.said for setting in settings)
-        return self._ended(*_judged(what, leaves), proof, causes)
+        lines = write_change(self._folder(), [(one.mended(), one.target) for one in settings])
+        return self._ended(*_judged(what, leaves), proof, causes, lines)
 
     def _of_values(self, proved: Proved, suspected: Sequence[Suspected], parting: Parting) -> Answer:
         first = proved.steps[0]
@@ -166,9 +168,24 @@ class _Hunting:
             proof += ", and is the target to the bit" if proved.is_target else ""
         causes = [_cause_of(name, suspected, parting) for name in proved.names]
         what = " and ".join(one.said for one in causes)
-        return self._ended(*_judged(what, proved.leaves), proof, causes)
+        call = self._call_again(suspected)
+        return self._ended(*_judged(what, proved.leaves), proof, causes, call)
 
-    def _ended(self, status: Status, sentence: str, proof: str = "", causes: Sequence[Cause] = ()) -> Answer:
+    def _folder(self) -> Path:
+        return make_directory(self.asked.output / FOLDER)
+
+    def _call_again(self, suspected: Sequence[Suspected]) -> list[Path]:
+        """A script of the call that the diagnosis names."""
+        return write_call(self._folder(), self._diagnosed_run, suspected[0]) if suspected else []
+
+    def _ended(
+        self,
+        status: Status,
+        sentence: str,
+        proof: str = "",
+        causes: Sequence[Cause] = (),
+        reproduction: Sequence[Path] = (),
+    ) -> Answer:
         answer = Answer(
             status,
             sentence,
@@ -180,9 +197,10 @@ class _Hunting:
             self._suspected,
             tuple(self._runs.experiments),
             (self._runs.counts["reference"], self._runs.counts["target"]),
-            time.monotonic() - self._begin,
+            self._runs.seconds,
+            tuple(os.path.relpath(path, self.asked.output) for path in reproduction),
         )
-        folder = make_directory(self.asked.output / FOLDER)
+        folder = self._folder()
         page = "" if self._diagnosis is None else os.path.relpath(self._diagnosis / "index.html", folder)
         write_text(folder / PAGE, page_html(answer, page))
         write_text(self.asked.output / FILE, answer.json())
@@ -198,7 +216,7 @@ class _Hunting:
             answer = diagnose_runs(reference, target, output, graph=False, force=True, shows_progress=False)
         except (NothingToCompare, InvalidArgument):
             return None
-        self._diagnosis = output
+        self._diagnosis, self._diagnosed_run = output, target
         self.asked.said(f"diagnose: {answer.sentence}")
         return answer
 

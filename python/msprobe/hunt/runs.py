@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +37,8 @@ class Hunt:
     limit: float | None = None
     most_runs: int = 20
     said: Callable[[str], None] = lambda _: None
+    most_seconds: float | None = None
+    """After which no run begins any more."""
 
 
 class OutOfRuns(Exception):
@@ -48,6 +52,17 @@ class Runs:
     asked: Hunt
     experiments: list[Experiment] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SIDES, 0))
+
+    begin: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """Since the hunt was called."""
+        return time.monotonic() - self.begin
+
+    @property
+    def _most_seconds(self) -> float:
+        return math.inf if self.asked.most_seconds is None else self.asked.most_seconds
 
     def folder(self, side: str, name: str) -> Path:
         return self.asked.output / side / name
@@ -65,7 +80,7 @@ class Runs:
         keeps_modules: tuple[str, ...] = (),
     ) -> Path:
         """The folder. name: empty: as the changes have it. Raises OutOfRuns, InvalidArgument."""
-        if sum(self.counts.values()) >= self.asked.most_runs:
+        if sum(self.counts.values()) >= self.asked.most_runs or self.seconds > self._most_seconds:
             raise OutOfRuns
         folder = self.folder(side, name or name_of(changes))
         plan = Plan(

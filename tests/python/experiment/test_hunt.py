@@ -15,9 +15,12 @@ import planted_faults as planted
 import pytest
 from msprobe import cli
 from msprobe.diagnose.cause import Cause
+from msprobe.experiment.command_line import Command, parse_command
 from msprobe.experiment.digests import Parting
 from msprobe.experiment.plan import Change, Plan, parse_change, read_plan, write_plan
 from msprobe.hunt.candidates import settings_of, values_of
+from msprobe.hunt.command import _placed
+from msprobe.hunt.runs import Hunt, OutOfRuns, Runs
 from msprobe.native import FormatError, InvalidArgument
 
 SCRIPT = str(Path(planted.__file__))
@@ -49,6 +52,8 @@ def test_a_planted_fault_is_proved_both_ways(hunt, tmp_path, kind):
     assert tuple(sorted(changed)) == planted.FAULTS[kind]
     assert "the target follows" in answer["proof"]
     assert "the reference leaves it" in answer["proof"]
+    is_setting = not changed[0].startswith("feed.")
+    assert answer["reproduction"] == (["answer/change.py"] if is_setting else [])
     assert "proved" in (tmp_path / "out/answer/index.html").read_text()
     again, _, said = hunt(kind)  # nothing is run a second time
     assert again == 1
@@ -137,3 +142,26 @@ def test_a_run_that_records_nothing_is_no_equal_run(hunt, monkeypatch, tmp_path)
     code, _, said = hunt("scale", "--quiet")
     assert code == 2
     assert "trained no step" in said or "not every step is recorded" in said
+
+
+def test_one_command_in_two_environments(tmp_path):
+    (tmp_path / "train.py").touch()
+    one = parse_command("OMP_NUM_THREADS=1 python train.py", tmp_path)
+    placed = _placed(one, sys.executable, [("OMP_NUM_THREADS", "2"), ("A", "b")])
+    assert placed.words == (sys.executable, "train.py")
+    assert placed.environment == {"OMP_NUM_THREADS": "2", "A": "b"}
+    started = Command(("/bin/torchrun", "--nproc-per-node", "2", "a.py")).with_python(sys.executable)
+    assert started.words[:3] == (sys.executable, "-m", "torch.distributed.run")
+    with pytest.raises(InvalidArgument, match="expected python, torchrun or a script"):
+        parse_command("sh -c 'python train.py'").with_python(sys.executable)
+    with pytest.raises(InvalidArgument, match="expected an interpreter"):
+        one.with_python("no_such_python")
+
+
+def test_no_run_begins_behind_the_time_that_was_given(tmp_path):
+    command = parse_command("python train.py", tmp_path)
+    runs = Runs(Hunt(command, command, tmp_path, most_seconds=10))
+    runs.begin -= 11
+    with pytest.raises(OutOfRuns):
+        runs.run("reference", "1")
+    assert not list(tmp_path.iterdir())

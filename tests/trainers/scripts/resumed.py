@@ -26,7 +26,8 @@ KINDS = {
         "whole": (),
         "data_from_start": ("inputs",),
         "unprepared_scheduler": ("optimizer",),
-        "plain_sampler": ("random", "inputs"),
+        "plain_sampler": ("inputs",),
+        "dropout": ("random",),  # an iterator of data draws from the generator that was restored before it
     },
     "distributed": {"whole": (), "no_optimizer": ("optimizer",), "no_generator": ("random",)},
 }
@@ -108,7 +109,7 @@ def accelerate(kind: str, path: str | None) -> None:
 
     of_data = DataLoaderConfiguration(use_seedable_sampler=kind != "plain_sampler", data_seed=1)
     accelerator = Accelerator(cpu=True, dataloader_config=of_data)
-    net = model()
+    net = model(0.1 if kind == "dropout" else 0.0)
     optimizer = torch.optim.AdamW(net.parameters(), 1e-2)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
     data = torch.utils.data.DataLoader(list(rows()), batch_size=2, shuffle=True)
