@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs real trainers plainly and recorded, asks about them, and makes the table of docs/trainers_table.md.
 
-    python tests/trainers/run.py OUT [--only PATTERN] [--quick] [--page docs/trainers_table.md]
+    python tests/trainers/run.py OUT [--only PATTERN] [--quick] [--again] [--page docs/trainers_table.md]
 
 The trainers are those of the interpreter that runs this; what is not installed is left out. What was recorded
 and answered stays in OUT; the page is of all rows that were ever run there.
@@ -169,16 +169,30 @@ def ask_row(row: Row, out: Path, *, quick: bool) -> dict[str, Any]:
     return result
 
 
+def ask_again(row: Row, out: Path, known: dict[str, Any]) -> None:
+    """About another kernel and faults, of which the recordings are still there."""
+    folder = out / re.sub(r"\W+", "_", row.name)
+    if "kernel" in known and (folder / "kernel").is_dir():
+        known["kernel"].update(_short(diagnose(folder / "a", folder / "kernel", folder / "of_kernel")))
+    for number, (fault, one) in enumerate(zip(row.faults, known["faults"])):
+        if (folder / f"fault{number}").is_dir():
+            answer = diagnose(folder / "a", folder / f"fault{number}", folder / f"of_fault{number}")
+            one.update(_judged(fault, answer))
+
+
+def _judged(fault: Fault, answer: dict[str, Any]) -> dict[str, Any]:
+    is_named = answer["code"] == 1 and re.search(fault.names, told(answer)) is not None
+    return {"named": is_named, **_short(answer)}
+
+
 def _fault(row: Row, fault: Fault, plain: Ended, folder: Path, number: int) -> dict[str, Any]:
     other = run(row, fault.options, folder / f"fault{number}")
     answer = diagnose(folder / "a", folder / f"fault{number}", folder / f"of_fault{number}")
-    text = told(answer)
     return {
         "options": fault.options,
         "effect": other.numbers != plain.numbers,
         "ended": other.code,
-        "named": answer["code"] == 1 and re.search(fault.names, text) is not None,
-        **_short(answer),
+        **_judged(fault, answer),
         **({"tail": other.tail} if other.code else {}),
     }
 
@@ -219,6 +233,7 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--only", default="", help="regular expression: rows whose names have it")
     parser.add_argument("--quick", action="store_true", help="no faults and no other kernels")
+    parser.add_argument("--again", action="store_true", help="nothing is run: asks again about what OUT has")
     parser.add_argument("--page", type=Path)
     asked = parser.parse_args()
     asked.out = asked.out.resolve()
@@ -230,12 +245,18 @@ def main() -> int:
     for row in ROWS:
         if not re.search(asked.only, row.name, re.IGNORECASE):
             continue
+        if asked.again:
+            if row.name in known:
+                ask_again(row, asked.out, known[row.name])
+                _print(known[row.name])
+            continue
         if not is_installed(row):
             print(f"{row.name}: not installed", flush=True)
             continue
         known[row.name] = ask_row(row, asked.out, quick=asked.quick)
         results.write_text(json.dumps(list(known.values()), indent=1))
         _print(known[row.name])
+    results.write_text(json.dumps(list(known.values()), indent=1))
     if asked.page:
         from table import page
 

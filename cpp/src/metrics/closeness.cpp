@@ -188,11 +188,13 @@ class PairOfFacts {
   // What the L2 distance is at least: norms, means and single elements cannot differ by more (triangle
   // inequality, Cauchy-Schwarz). Less what rounding the statistics may have made.
   double at_least() const {
-    return std::max({of_extremes(), of_norms() - rounding_of_norms(), of_means() - rounding_of_means(), 0.0});
+    return std::max({of_extremes() - rounding_of_extremes(), of_norms() - rounding_of_norms(),
+                     of_means() - rounding_of_means(), 0.0});
   }
 
-  // Whether the statistics differ by no more than the rounding of sums.
-  bool may_be_equal() const { return at_least() == 0; }
+  // Whether the statistics differ by no more than the rounding of sums. Extremes that differ when they are
+  // rounded did differ before.
+  bool may_be_equal() const { return at_least() == 0 && of_extremes() == 0; }
 
   // A guess at what it is at most, where there is no sketch.
   double guess() const {
@@ -219,6 +221,11 @@ class PairOfFacts {
   double rounding_of_means() const {
     if (in_double_) return 2 * kChain * unit();
     return 2 * written() * part_of_mean() + 2 * kRoundoff * depth();
+  }
+  // Files have extremes in float32: finer elements were rounded to it, unless there is but one.
+  double rounding_of_extremes() const {
+    if (count_ <= 1 || !is_float(b_.dtype) || unit_roundoff(b_.dtype) >= kRoundoff) return 0;
+    return kRoundoff * (a_.largest() + b_.largest()) / size_;
   }
   // The rounding of a number in a file.
   double written() const {

@@ -69,6 +69,18 @@ void CallPlaces::keep_inside(std::uint32_t record, double error) {
   Inside& outer = inside_[around];
   outer.error = std::max(outer.error, own.error);
   outer.unit = std::max(outer.unit, own.unit);
+  outer.parameters = std::max(outer.parameters, parameters_of(record));
+}
+
+double CallPlaces::parameters_of(std::uint32_t record) const {
+  const std::uint32_t forward = calls_.forward_of(record).value_or(record);
+  const Inside* const parts = inside(calls_.name(forward));
+  double error = parts != nullptr ? parts->parameters : 0;
+  for (const ItemPair& row : calls_.rows().of_record(forward)) {
+    if (row.reference && calls_.pair().target_item(row).part == Part::kParameters)
+      error = std::max(error, calls_.distance(row).expected);
+  }
+  return std::isfinite(error) ? error : 0;
 }
 
 // ---- sources of a call

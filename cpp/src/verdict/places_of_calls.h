@@ -50,9 +50,13 @@ class CallPlaces {
   struct Inside {
     double error = 0;
     double unit = 0;
+    double parameters = 0;  // how far off those are that go into them
   };
   const Inside* inside(std::string_view module) const;
   void keep_inside(std::uint32_t record, double error);
+  /// How far off the parameters of a module are, those of the modules inside as well: it is made of them,
+  /// too.
+  double parameters_of(std::uint32_t record) const;
 
   /// Integers or flags that were computed differ.
   bool has_other_choices() const noexcept { return has_other_choices_; }

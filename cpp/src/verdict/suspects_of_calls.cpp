@@ -143,6 +143,10 @@ class Walk {
         if (std::isfinite(one.likely())) seen.likely = std::max(seen.likely, one.likely());
         seen.in_is_equal &= one.distance.equal;
       }
+      const double parameters = places_.parameters_of(record);
+      seen.entered = std::max(seen.entered, parameters);
+      seen.likely = std::max(seen.likely, parameters);
+      seen.in_is_equal &= parameters == 0;
       const std::size_t arguments = visit_inputs(record);
       visit_results(record, sources, knows_sources, arguments);
     }

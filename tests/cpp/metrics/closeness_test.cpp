@@ -137,6 +137,24 @@ TEST_CASE("closeness: what another order of summation makes of sums is not a dif
   CHECK(apart.high < 1e-5);
 }
 
+TEST_CASE("closeness: extremes of 64 bits are rounded to float32 in files, those of 32 bits are not") {
+  const auto low = [](DType dtype, double ulps) {
+    TensorFacts a = all_of(normal(15, 4));
+    a.dtype = dtype;
+    TensorFacts b = a;
+    b.digest = *a.digest + 1;
+    b.max = *a.max + ulps * 0x1p-23;
+    return metrics::distance(b, a).low;
+  };
+  CHECK(low(DType::kFloat64, 1) == 0);
+  CHECK(low(DType::kFloat64, 8) > 0);
+  CHECK(low(DType::kFloat32, 1) > 0);
+  TensorFacts a = four(2, -1, 0.5, 3), b = a;
+  a.dtype = b.dtype = DType::kFloat64;
+  b.max = 2 + 0x1p-22;
+  CHECK_FALSE(metrics::distance(a, b).may_be_equal);  // what differs when it is rounded did differ
+}
+
 TEST_CASE("closeness: sums are off by no more than a chain of 32 additions makes of them") {
   const TensorFacts a = all_of(normal(5000, 2));
   const auto apart_by = [&](double of_norm, double of_mean, double of_sums) {

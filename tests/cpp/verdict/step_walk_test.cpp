@@ -66,6 +66,33 @@ TEST_CASE("step: what has next to nothing in common with the reference is noted"
   CHECK_FALSE(stranger(0.2).empty());
 }
 
+// ---- modules
+
+TEST_CASE("module: what its parameters are off by goes into it, as what it is given does") {
+  const double moved = 1e-4;
+  // `by`: what the parameter of the layer inside is off by; what comes out of both is off by `moved`.
+  const auto effect_of_lone_call = [&](double by) {
+    const std::string layer = "Module.m.a.A.forward.0", model = "Module.m.M.forward.0",
+                      lone = "Tensor.sum.0.forward";
+    const auto run = [&](bool is_target) {
+      const std::string made = tensor({is_target ? 1 + moved : 1}),
+                        weight = tensor({is_target ? 3 + by : 3, "float32"});
+      return steps::Run{(is_target ? call(lone, tensor({2}), tensor({2})) + ", " : std::string()) +
+                            steps::module_call(layer, tensor(), weight, made) + ", " +
+                            call(model, tensor(), made),
+                        {},
+                        '"' + lone + R"(": ")" + model + R"(", ")" + layer + R"(": ")" + model + R"(", ")" +
+                            model + R"(": null)"};
+    };
+    const StepWalk step = walk(run(true), run(false));
+    const Finding* const extra = found(step, FindingKind::kExtraCall);
+    REQUIRE(extra != nullptr);
+    return extra->effect;
+  };
+  CHECK(effect_of_lone_call(3 * moved) < 1);
+  CHECK(effect_of_lone_call(0) > 1);
+}
+
 // ---- numbers of the program
 
 TEST_CASE("number: one that is off by its rounding to float32 is the same") {

@@ -48,6 +48,13 @@ inline std::string call(std::string_view name, const std::string& inputs, const 
          R"(], "output": [)" + outputs + "]}";
 }
 
+/// Of a module with one parameter.
+inline std::string module_call(std::string_view name, const std::string& inputs, const std::string& parameter,
+                               const std::string& outputs) {
+  return '"' + std::string(name) + R"(": {"input_args": [)" + inputs + R"(], "parameters": {"weight": )" +
+         parameter + R"(}, "output": [)" + outputs + "]}";
+}
+
 /// Of diagnosis.json.
 inline std::string entry(Values values = {}) {
   return "{" + values.numbers("max", "min", "mean", "norm") + "}";
@@ -55,7 +62,8 @@ inline std::string entry(Values values = {}) {
 
 struct Run {
   std::string calls;
-  std::string state = {};  // members of an object; empty: there is none
+  std::string state = {};      // members of an object; empty: there is none
+  std::string construct = {};  // of construct.json: "call": "around", ...; empty: there is none
 };
 
 inline msprobe::trace::Trace trace_of(const Run& run) {
@@ -70,13 +78,22 @@ inline std::optional<msprobe::trace::TrainingState> state_of(const Run& run) {
   return msprobe::trace::read_training_state(folder / "diagnosis.json");
 }
 
+inline std::optional<msprobe::trace::Construct> construct_of(const Run& run) {
+  if (run.construct.empty()) return std::nullopt;
+  return msprobe::trace::parse_construct("{" + run.construct + "}", "construct.json");
+}
+
 /// What is found of one step, the first of a run.
 inline msprobe::compare::StepWalk walk(const Run& target, const Run& reference) {
   using namespace msprobe;
   trace::DumpPair pair;
   pair.target = trace_of(target);
   pair.reference = trace_of(reference);
-  pair.records = trace::match_records(pair.target, nullptr, pair.reference, nullptr);
+  pair.target_construct = construct_of(target);
+  pair.reference_construct = construct_of(reference);
+  const auto pointer = [](const auto& construct) { return construct ? &*construct : nullptr; };
+  pair.records = trace::match_records(pair.target, pointer(pair.target_construct), pair.reference,
+                                      pointer(pair.reference_construct));
   pair.matches = trace::match_items(pair.target, pair.reference, pair.records);
   pair.target_state = state_of(target);
   pair.reference_state = state_of(reference);

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import sys
 import types
@@ -142,6 +143,27 @@ def test_the_engine_of_deepspeed(main):
     engine._config = kept
     main.engine = engine
     assert of_program().settings == {"DeepSpeed.zero_optimization.stage": 2}
+
+
+def test_a_schedule_of_the_learning_rate_and_what_its_function_was_made_with(main):
+    def schedule(optimizer, num_warmup_steps):
+        return torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: min(1, (step + 1) / num_warmup_steps)
+        )
+
+    def decayed(step, *, decay):
+        return decay**step
+
+    optimizer = torch.optim.SGD(Net(weight=nn.Parameter(torch.ones(1))).parameters(), lr=0.1)
+    main.warmup = schedule(optimizer, 4)
+    main.decay = torch.optim.lr_scheduler.LambdaLR(optimizer, functools.partial(decayed, decay=0.9))
+    main.steps = torch.optim.lr_scheduler.StepLR(optimizer, step_size=3)
+    assert of_program().settings == {
+        "LambdaLR.num_warmup_steps": 4,
+        "LambdaLR.2.decay": 0.9,
+        "StepLR.step_size": 3,
+        "StepLR.gamma": 0.1,
+    }
 
 
 def test_what_objects_of_accelerate_share(main, monkeypatch):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import enum
+import functools
 import numbers
 import os
 import re
@@ -41,6 +42,8 @@ _OF_ONE_RUN = re.compile(r"time|date|path|dir$|file|folder|uuid|hash|port$|url|h
 _OF_PROGRESS = re.compile(r"(State|Control|Output|Result|Metrics)$")
 # What tells two runs of one program apart, in any object.
 _OF_ONE_OBJECT = re.compile(r"hash|uuid", re.IGNORECASE)
+# Attributes of a schedule that say how far it is.
+_PROGRESS_OF_A_SCHEDULE = ("last_epoch", "base_lrs", "best", "num_bad_epochs", "cooldown_counter")
 # Where a module keeps its settings.
 _OF_A_MODULE = ("config", "generation_config", "peft_config", "_hparams")
 
@@ -237,6 +240,23 @@ def _of_diffusers(value: Any) -> tuple[str, Any]:
     return type(value).__name__, attributes_of(value).get("_internal_dict")
 
 
+def _of_schedule(schedule: Any) -> tuple[str, Any]:
+    attributes = attributes_of(schedule)
+    kept = {name: one for name, one in attributes.items() if name not in _PROGRESS_OF_A_SCHEDULE}
+    for function in attributes.get("lr_lambdas") or ():
+        kept.update(_bound(function))
+    return type(schedule).__name__, {name: one for name, one in kept.items() if not name.startswith("_")}
+
+
+def _bound(function: Any) -> dict[str, Any]:
+    """What a function was made with: arguments that are given already, variables around it."""
+    if type(function) is functools.partial:
+        return {**_bound(function.func), **function.keywords}
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    cells = getattr(function, "__closure__", None) or ()
+    return {name: cell.cell_contents for name, cell in zip(names, cells, strict=True)}
+
+
 # By the package and the name of a class; those derived from it count, too.
 _READERS: dict[tuple[str, str], Reader] = {
     ("transformers", "TrainingArguments"): _of_dataclass,
@@ -247,6 +267,7 @@ _READERS: dict[tuple[str, str], Reader] = {
     ("omegaconf", "Container"): _of_omegaconf,
     ("deepspeed", "DeepSpeedEngine"): _of_deepspeed,
     ("diffusers", "ConfigMixin"): _of_diffusers,
+    ("torch", "LRScheduler"): _of_schedule,
 }
 
 
