@@ -172,6 +172,7 @@ def ask_row(row: Row, out: Path, *, quick: bool) -> dict[str, Any]:
 def ask_again(row: Row, out: Path, known: dict[str, Any]) -> None:
     """About another kernel and faults, of which the recordings are still there."""
     folder = out / re.sub(r"\W+", "_", row.name)
+    known["is_again"] = True
     if "kernel" in known and (folder / "kernel").is_dir():
         known["kernel"].update(_short(diagnose(folder / "a", folder / "kernel", folder / "of_kernel")))
     for number, (fault, one) in enumerate(zip(row.faults, known["faults"])):

@@ -36,6 +36,7 @@ def page(results: list[dict[str, Any]]) -> str:
     ran = [one for one in results if "tail" not in one]
     faults = [fault for one in ran for fault in one["faults"] if fault["effect"]]
     kernels = [one["kernel"] for one in ran if one.get("kernel", {}).get("effect")]
+    is_again = any(one.get("is_again") for one in ran)
     ratios = [one["ratio"] for one in ran if one["ratio"]]
     lines = [
         HEAD,
@@ -51,6 +52,7 @@ def page(results: list[dict[str, Any]]) -> str:
         "",
         f"Made at {_commit()}, with torch {version('torch')}, Python {platform.python_version()}, "
         f"{platform.machine()}. Each step was timed in {_timings(ran)} each kind.",
+        *(["Runs were recorded at an earlier commit, and asked about again at this one."] * is_again),
         "",
         "## What is not silent, and what is not named",
         "",
