@@ -60,11 +60,19 @@ HEALTHY = [
         ("fsdp", 4, ("ddp", 2)),
         ("tp", 2, ("ddp", 2)),
         ("hsdp", 4, ("fsdp", 2)),
+        ("fsdp1", 2, ONE),
+        ("tp+sp", 2, ONE),
+        ("plain tp", 2, ONE),
+        ("cp", 2, ONE),
+        ("pp", 2, ONE),
+        ("pp renumbered", 2, ONE),
+        ("pp tied", 2, ("tied", 1)),
     )
-] + [Pair("ddp", 2, micro=2), Pair("fsdp", 2, micro=2)]
+]
+HEALTHY += [Pair("one", 1, micro=2), Pair("ddp", 2, micro=2), Pair("fsdp", 2, micro=2)]
 
 FAULTS = [
-    Pair("ddp", 2, fault="averaged twice", accepts=("gradient ",)),
+    Pair("ddp", 2, fault="averaged twice", accepts=("gradient ", "clipping gradients")),
     Pair("ddp", 2, fault="loss times ranks", accepts=("gradient ",)),
     Pair("fsdp", 2, fault="divided twice", accepts=("gradient ",)),
     Pair("ddp", 2, fault="no reduction", accepts=("replicas: gradient",), replicas=True),
@@ -96,6 +104,19 @@ FAULTS = [
     Pair("tp", 2, fault="bias times ranks", accepts=("blocks.0.mlp.down.bias",)),
     Pair("tp", 2, fault="norm not reduced", accepts=("norm.weight",), replicas=True),
     Pair("zero1", 2, fault="eps", accepts=("optimizer",)),
+    Pair("one", 1, fault="micro-batches summed", accepts=("gradient ",), micro=2),
+    Pair("fsdp1", 2, fault="loss divided by parts", accepts=("gradient ",)),
+    Pair("tp+sp", 2, fault="norm not reduced", accepts=("norm.weight",)),
+    Pair("plain tp", 2, fault="norm not reduced", accepts=("norm.weight",), replicas=True),
+    Pair("plain tp", 2, fault="backward not reduced", accepts=("gradient ",)),
+    Pair("plain tp", 2, fault="bias on each rank", accepts=("gradient ",)),
+    Pair("plain tp", 2, fault="wrong shard", accepts=("gradient ",)),
+    Pair("cp", 2, fault="roll", accepts=("gradient ",)),
+    Pair("cp", 2, fault="loss divided by parts", accepts=("gradient ",)),
+    Pair("pp", 2, fault="pipeline sums losses", accepts=("gradient ",)),
+    Pair("pp", 2, fault="targets of another order", accepts=("gradient ",)),
+    Pair("pp renumbered", 2, fault="stage left out", accepts=("gradient blocks.0.mlp.up.weight",)),
+    Pair("pp tied", 2, ("tied", 1), "tied not added", ("gradient embed.weight",)),
 ]
 
 

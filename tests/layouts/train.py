@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import nullcontext
 
 import torch
+from by_hand import Gathered, cut_over_ranks, stage_of
 from torch import distributed, nn
 
 VOCABULARY, WIDTH, BLOCKS, BATCH, LENGTH = 64, 32, 2, 8, 16
@@ -34,8 +36,19 @@ class Attention(nn.Module):
 
     def forward(self, x):
         heads = [f(x).unflatten(-1, (-1, 8)).transpose(1, 2) for f in (self.q, self.k, self.v)]
+        if self.group is not None:
+            return self.o(self.of_part(*heads).transpose(1, 2).flatten(2))
         y = nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
         return self.o(y.transpose(1, 2).flatten(2))
+
+    group = None
+    """Context parallel: each rank has the queries of its part of the sequence."""
+
+    def of_part(self, q, k, v):
+        k, v = (Gathered.apply(one, 2) for one in (k, v))
+        first = distributed.get_rank(self.group) * q.shape[2]
+        may_see = torch.arange(k.shape[2])[None] <= torch.arange(first, first + q.shape[2])[:, None]
+        return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=may_see)
 
 
 class MLP(nn.Module):
@@ -67,11 +80,13 @@ class Llama(nn.Module):
         self.norm = Norm(WIDTH)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
 
-    def forward(self, tokens):
-        x = self.embed(tokens)
-        for block in self.blocks:
+    def forward(self, x):
+        """x: tokens, or what the stage of a pipeline before this one computed."""
+        if self.embed is not None:
+            x = self.embed(x)
+        for block in self.blocks.children():
             x = block(x)
-        return self.head(self.norm(x))
+        return x if self.head is None else self.head(self.norm(x))
 
 
 def laid_out(model: nn.Module, layout: str, fault: str) -> nn.Module:
@@ -92,17 +107,42 @@ def laid_out(model: nn.Module, layout: str, fault: str) -> nn.Module:
         for block in model.blocks:
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)
-        if fault == "divided twice":
-            for part in (*model.blocks, model):
-                part.set_gradient_divide_factor(float(2 * world))
-    if layout in ("tp", "tp+dp"):
-        from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    if layout == "cp":
+        for block in model.blocks:
+            block.attention.group = distributed.group.WORLD
+        return nn.parallel.DistributedDataParallel(model)
+    if layout == "fsdp1":
+        from torch.distributed.fsdp import FullyShardedDataParallel
 
-        shape = {"tp": ((world,), ("tp",)), "tp+dp": ((world // 2, 2), ("dp", "tp"))}[layout]
+        return FullyShardedDataParallel(model, use_orig_params=True, device_id=torch.device("cpu"))
+    if layout == "plain tp":
+        return cut_over_ranks(model, fault)
+    if layout.startswith("pp"):
+        return stage_of(model, keeps_names=layout != "pp renumbered")
+    if layout in ("tp", "tp+dp", "tp+sp"):
+        from torch.distributed.tensor import Replicate, Shard
+        from torch.distributed.tensor.parallel import (
+            ColwiseParallel,
+            PrepareModuleInput,
+            RowwiseParallel,
+            SequenceParallel,
+            parallelize_module,
+        )
+
+        shape = ((world // 2, 2), ("dp", "tp")) if layout == "tp+dp" else ((world,), ("tp",))
         mesh = init_device_mesh("cpu", shape[0], mesh_dim_names=shape[1])
+        rows = {"output_layouts": Shard(1)} if layout == "tp+sp" else {}
         plan = {f"attention.{name}": ColwiseParallel() for name in "qkv"}
         plan |= {"mlp.gate": ColwiseParallel(), "mlp.up": ColwiseParallel()}
-        plan |= {"attention.o": RowwiseParallel(), "mlp.down": RowwiseParallel()}
+        plan |= {"attention.o": RowwiseParallel(**rows), "mlp.down": RowwiseParallel(**rows)}
+        if layout == "tp+sp":  # between the layers each rank has a part of the sequence
+            whole = {"input_layouts": (Shard(1),), "desired_input_layouts": (Replicate(),)}
+            plan |= {"attention": PrepareModuleInput(**whole), "mlp": PrepareModuleInput(**whole)}
+            plan |= {"norm1": SequenceParallel(), "norm2": SequenceParallel()}
+            ends = {"embed": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1))}
+            ends |= {"norm": SequenceParallel()}
+            ends |= {"head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())}
+            parallelize_module(model, mesh, ends)
         for block in model.blocks:
             parallelize_module(block, mesh["tp"], plan)
         if layout == "tp+dp":
@@ -126,12 +166,17 @@ def main() -> None:
     parser.add_argument("--micro", type=int, default=1, help="batches whose gradients are added up")
     asked = parser.parse_args()
     world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
-    layout, fault = ("one" if world == 1 else asked.layout), ("" if world == 1 else asked.fault)
+    layout, fault = asked.layout, asked.fault
+    if world == 1 and layout not in ("one", "tied"):
+        layout, fault = "one", ""
     torch.set_num_threads(1)
     if world > 1:
         distributed.init_process_group("gloo")
     torch.manual_seed(rank if fault == "seeds of ranks" else 0)
     plain = Llama().to(getattr(torch, asked.dtype))
+    if "tied" in layout:
+        plain.head.weight = plain.embed.weight
+        plain.embed.weight.data.mul_(WIDTH**-0.5)
     model = laid_out(plain, layout, fault)
     if layout == "zero1":
         from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -139,17 +184,59 @@ def main() -> None:
         optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=1e-3)
     else:
         optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
-    shares = {"one": 1, "tp": 1, "tp+dp": world // 2}.get(layout, world)
+    whole = ("one", "tied", "pp tied", "tp", "tp+sp", "plain tp", "cp", "pp", "pp renumbered")
+    shares = 1 if layout in whole else {"tp+dp": world // 2}.get(layout, world)
     place = {"tp+dp": rank // 2}.get(layout, rank) if shares > 1 else 0
+    pipeline = Pipeline(model, asked.micro, layout, fault) if layout.startswith("pp") else None
     for step in range(3):
         generator = torch.Generator().manual_seed(step)
         tokens = torch.randint(0, VOCABULARY, (BATCH, LENGTH + 1), generator=generator)
-        train_step(model, plain, optimizer, tokens, asked.micro, shares, place, fault, step, rank, world)
+        if pipeline is not None:
+            pipeline.train_step(optimizer, tokens)
+        else:
+            train_step(
+                model, plain, optimizer, tokens, asked.micro, shares, place, fault, step, rank, world, layout
+            )
     if world > 1:
         distributed.destroy_process_group()
 
 
-def train_step(model, plain, optimizer, tokens, micro, parts, place, fault, step, rank, world) -> None:
+class Pipeline:
+    """Two stages with the schedule of GPipe."""
+
+    def __init__(self, stage: nn.Module, micro: int, layout: str, fault: str) -> None:
+        from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+
+        self.rank, self.model, self.fault = distributed.get_rank(), stage, fault
+        is_tied = layout == "pp tied" and fault != "tied not added"
+        self.tied = (stage.head if self.rank else stage.embed).weight if is_tied else None
+        scale = fault != "pipeline sums losses"
+        place = PipelineStage(stage, self.rank, 2, torch.device("cpu"))
+        self.schedule = ScheduleGPipe(place, max(micro, 2), loss_fn=loss_of, scale_grads=scale)
+
+    def train_step(self, optimizer, tokens) -> None:
+        optimizer.zero_grad()
+        if self.rank == 0:
+            self.schedule.step(tokens[:, :-1])
+        else:
+            targets = tokens[:, 1:]
+            if self.fault == "targets of another order":
+                targets = targets.flip(0)
+            self.schedule.step(target=targets)
+        if self.tied is not None:
+            distributed.all_reduce(self.tied.grad)
+        if self.fault == "stage left out" and self.rank == 0:
+            self.model.blocks[0].mlp.up.weight.grad.mul_(0.5)
+        optimizer.step()
+
+
+def loss_of(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(output.float().flatten(0, 1), target.flatten())
+
+
+def train_step(
+    model, plain, optimizer, tokens, micro, parts, place, fault, step, rank, world, layout
+) -> None:
     rows = BATCH // parts
     if fault == "same data":
         place = 0
@@ -160,7 +247,15 @@ def train_step(model, plain, optimizer, tokens, micro, parts, place, fault, step
         mine = torch.cat([mine[:, 1:], mine[:, :1]], 1)
     optimizer.zero_grad()
     for part in mine.chunk(micro):
-        loss = nn.functional.cross_entropy(model(part[:, :-1]).float().flatten(0, 1), part[:, 1:].flatten())
+        fed, wanted = part[:, :-1], part[:, 1:]
+        if layout == "cp":
+            fed, wanted = (one.chunk(world, 1)[rank].contiguous() for one in (fed, wanted))
+            if fault == "roll":  # made of the part, not of the whole sequence
+                wanted = torch.cat([fed[:, 1:], fed[:, :1]], 1)
+        with model.no_sync() if fault == "no reduction" else nullcontext():
+            loss = loss_of(model(fed), wanted)
+        if fault in ("divided twice", "loss divided by parts"):
+            loss = loss / world
         weight = part.shape[0] / mine.shape[0]
         if fault == "micro-batches summed":
             weight = 1.0

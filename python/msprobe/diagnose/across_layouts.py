@@ -159,7 +159,8 @@ class AcrossLayouts(Comparison):
 
 
 def _mean(ranks: dict[int, dict[int, float]]) -> dict[int, float]:
-    """Of the steps that all ranks have."""
+    """Of the steps that all ranks have. Of a pipeline only those of the last stage have any."""
+    ranks = {rank: losses for rank, losses in ranks.items() if losses}
     if not ranks:
         return {}
     steps = set.intersection(*(set(losses) for losses in ranks.values()))

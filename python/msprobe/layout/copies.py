@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.ranges import numbers
 from msprobe.layout.job import items, section
-from msprobe.layout.tensor_entry import identity, is_tensor
+from msprobe.layout.tensor_entry import elements, identity, is_constant, is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
@@ -141,7 +141,9 @@ def _equal_modules(states: dict[int, State]) -> dict[str, list[Group]]:
 
 def _groups_of(names: list[str], states: dict[int, State]) -> list[Group]:
     """Ranks on which all weights of a module are the same: where one of them differs, those that are equal,
-    as the zeros of a bias, may be shards, too.
+    as the zeros of a bias, may be shards, too. Ones and zeros alone, as a norm begins with, are no copies on
+    ranks that have other parameters beside them: stages of a pipeline may number their layers anew,
+    and FSDP1 cuts where it comes to.
     """
     whole: dict[Hashable, list[int]] = {}
     for rank, state in states.items():
@@ -150,7 +152,9 @@ def _groups_of(names: list[str], states: dict[int, State]) -> list[Group]:
             continue  # of another stage of a pipeline
         found = [identity(entries[name]) for name in names]
         if not any(one is None for one in found):
-            whole.setdefault(tuple(found), []).append(rank)
+            is_telling = not all(is_constant(entries[name]) for name in names)
+            stage = None if is_telling else frozenset(name for name in entries if elements(entries[name]))
+            whole.setdefault((stage, *found), []).append(rank)
     return [
         Group(
             tuple(sorted(ranks)),

@@ -16,7 +16,8 @@ from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.left_out import LeftOut, left_out
 from msprobe.layout.job import FILE, items, open_job, section, world_size
 from msprobe.layout.logical import logical_state
-from msprobe.layout.tensor_entry import added, identity, shape_of
+from msprobe.layout.names import other_names
+from msprobe.layout.tensor_entry import added, elements, identity, is_tensor, of_sums, shape_of
 from msprobe.native import NothingToCompare
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from msprobe.layout.job import Job, State
     from msprobe.layout.logical import Logical
+    from msprobe.layout.names import Prefixes
     from msprobe.layout.tensor_entry import Entry
 
 FOLDER = "joined"
@@ -66,7 +68,9 @@ def differ_in_layout(reference: Job, target: Job) -> bool:
     ours, theirs = reference.first_state(), target.first_state()
     if ours is None or theirs is None:
         return False
-    return bool(_signature(ours, reference) != _signature(theirs, target))
+    if _signature(ours, reference) != _signature(theirs, target):
+        return True
+    return _parts(ours) != _parts(theirs) and _batch(ours) == _batch(theirs)
 
 
 def joined(reference: Path, target: Path, output: Path, offset: int) -> Joined | None:
@@ -88,6 +92,7 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
     """
     result = Joined(output / "reference", output / "target")
     learned = (_Learned(), _Learned())
+    names: tuple[dict[int, Prefixes], dict[int, Prefixes]] = ({}, {})
     reasons: Counter[tuple[str, str]] = Counter()
     samples: dict[tuple[str, str], str] = {}
     for step in sorted(target.steps):
@@ -96,9 +101,12 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
             continue
         if not result.steps:
             result.layouts = (layout_words(others), layout_words(states))
-        sides = logical_state(others), logical_state(states)
+            names = other_names(others, states), other_names(states, others)
+        sides = logical_state(others, names[0]), logical_state(states, names[1])
         for known, (mine, other) in zip(learned, (sides, sides[::-1])):
             known.put_together(mine, other.state)
+        _reduce_to_sums(*sides)
+        _shape_alike(*(one.state["inputs"][0]["tensors"] for one in sides))
         for side, one, other in zip(("reference", "target"), sides, sides[::-1]):
             for path, reason in one.not_joined.items():
                 reasons[side, reason] += 1
@@ -112,7 +120,10 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
     if not result.steps:
         raise NothingToCompare("no step has the training state (diagnosis.json) of both runs")
     result.left_out = [
-        left_out(f"not joined: {reason}", name=f"{count} values of the {side}, as {samples[side, reason]}")
+        left_out(
+            f"not joined: {reason}",
+            name=f"{count} values of the {side}, as {samples[side, reason]}",
+        )
         for (side, reason), count in reasons.items()
     ]
     result.left_out += [
@@ -124,6 +135,25 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
         left_out(f"not joined: {reason}", name=what, is_difference=False) for what, reason in NOT_JOINED
     ]
     return result
+
+
+def _reduce_to_sums(*sides: Logical) -> None:
+    """Of what one side knows as a sum of summands, less is known."""
+    for path in {path for one in sides for path in one.summed}:
+        for one in sides:
+            entry = _at(one.state, path)
+            if is_tensor(entry):
+                _set(one.state, path, of_sums(entry))
+
+
+def _shape_alike(ours: dict[str, Entry], theirs: dict[str, Entry]) -> None:
+    """Parts of a batch are added up, in whatever order and along whatever dimension they were cut: rows over
+    ranks, the sequence over those of context parallelism. How many elements there are has to be the same.
+    """
+    for name, one in ours.items():
+        other = theirs.get(name)
+        if other is not None and all(map(is_tensor, (one, other))) and elements(one) == elements(other):
+            one["shape"] = other["shape"]
 
 
 def _write(folder: Path, state: State) -> None:
@@ -143,6 +173,20 @@ def _signature(state: State, job: Job) -> Any:
     }
     copies = [(one.get("model"), one.get("ranks")) for one in items(section(state, "layout"), "copies")]
     return (world_size(state) or len(job.ranks), copies, lies)
+
+
+def _parts(state: State) -> int:
+    """Micro-batches of the step."""
+    return len(items(state, "backward"))
+
+
+def _batch(state: State) -> dict[str, int]:
+    """How many elements all micro-batches have."""
+    found: Counter[str] = Counter()
+    for call in items(state, "inputs"):
+        for name, entry in section(call, "tensors").items():
+            found[name] += elements(entry) if is_tensor(entry) else 0
+    return dict(found)
 
 
 def layout_words(states: dict[int, State]) -> str:
@@ -166,21 +210,23 @@ def layout_words(states: dict[int, State]) -> str:
 
 
 class _Learned:
-    """How parameters of one run lie over its ranks, where nothing but the other run tells: shards whose sums
-    are those of its whole.
+    """How parameters of one run lie over its ranks, where nothing but the other run tells: copies, or shards
+    whose sums are those of its whole.
     """
 
     def __init__(self) -> None:
-        self._lies: dict[str, tuple[int, tuple[int, ...]]] = {}
+        self._lies: dict[str, _Lies] = {}
 
     def put_together(self, run: Logical, other: State) -> None:
         """Into the state of the run, what is known how; the others become reasons."""
+        for name in run.state["parameters"] if not self._lies else ():
+            self._lies[name] = _COPIES
         for path, entries in run.pieces.items():
             parameter = path[3] if path[0] == "optimizer" else path[-1]
             if path[0] == "parameters" and parameter not in self._lies:
                 self._learn(parameter, entries, _at(other, path))
             lies = self._lies.get(parameter)
-            whole = None if lies is None else _put(entries, *lies)
+            whole = _whole_of(entries, lies) or _only(entries)
             if whole is not None:
                 _set(run.state, path, whole)
                 continue
@@ -190,26 +236,60 @@ class _Learned:
         shape = shape_of(whole) if isinstance(whole, dict) else None
         if not shape:
             return
-        unique = {identity(one): rank for rank, one in sorted(entries.items(), reverse=True)}
-        ranks = tuple(sorted(unique.values()))
-        for dim in range(len(shape)):
-            found = _put(entries, dim, ranks)
+        full = {rank: one for rank, one in sorted(entries.items(), reverse=True) if elements(one)}
+        unique = {identity(one): rank for rank, one in full.items()}
+        if len(unique) == 1 and shape_of(next(iter(entries.values()))) == shape:
+            self._lies[parameter] = _COPIES
+            return
+        ranks = tuple(sorted(full if len(unique) == 1 else unique.values()))
+        for dim in (*range(len(shape)), None):
+            lies = _Lies(ranks, dim, tuple(shape))
+            found = _whole_of(entries, lies)
             if found is not None and found["shape"] == shape and _is_same(found, whole):
-                self._lies[parameter] = dim, ranks
+                self._lies[parameter] = lies
                 return
 
 
-def _put(entries: dict[int, Entry], dim: int, ranks: tuple[int, ...]) -> Entry | None:
-    """Side by side along a dimension."""
-    parts = [entries[rank] for rank in ranks if rank in entries]
-    shapes = [shape_of(part) for part in parts]
-    if len(parts) < len(ranks) or any(shape is None or len(shape) <= dim for shape in shapes):
+@dataclass(frozen=True)
+class _Lies:
+    """Where the shards of a parameter are."""
+
+    ranks: tuple[int, ...] = ()
+    """In the order of the shards; empty: each rank has a copy."""
+    dim: int | None = None
+    """Along which they lie side by side; None: they are pieces of all elements in a row."""
+    shape: tuple[int, ...] = ()
+
+
+_COPIES = _Lies()
+
+
+def _whole_of(entries: dict[int, Entry], lies: _Lies | None) -> Entry | None:
+    """Of copies that differ the first: whether it is right is for who compares it."""
+    if lies is None:
         return None
-    known = [shape for shape in shapes if shape is not None]
-    others = [[*shape[:dim], *shape[dim + 1 :]] for shape in known]
+    if not lies.ranks:
+        return entries[min(entries)]
+    parts = [entries[rank] for rank in lies.ranks if rank in entries]
+    shapes = [shape for part in parts if (shape := shape_of(part)) is not None]
+    if len(shapes) < len(lies.ranks):
+        return None
+    if lies.dim is None:
+        return added(parts, lies.shape) if all(len(shape) == 1 for shape in shapes) else None
+    dim = lies.dim
+    if any(len(shape) <= dim for shape in shapes):
+        return None
+    others = [[*shape[:dim], *shape[dim + 1 :]] for shape in shapes]
     if any(other != others[0] for other in others):
         return None
-    return added(parts, [*known[0][:dim], sum(shape[dim] for shape in known), *known[0][dim + 1 :]])
+    return added(parts, [*shapes[0][:dim], sum(shape[dim] for shape in shapes), *shapes[0][dim + 1 :]])
+
+
+def _only(entries: dict[int, Entry]) -> Entry | None:
+    """Where the other run does not tell either: what one rank has, or all alike."""
+    first = entries[min(entries)]
+    is_same = all(identity(one) == identity(first) is not None for one in entries.values())
+    return first if is_same or len(entries) == 1 else None
 
 
 def _is_same(found: Entry, whole: Entry) -> bool:

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msprobe.layout.job import each, items, section, sections
-from msprobe.layout.tensor_entry import added, elements, identity, is_tensor, shape_of
+from msprobe.layout.names import renamed
+from msprobe.layout.tensor_entry import added, added_up, elements, identity, is_constant, is_tensor, shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
     from msprobe.layout.job import State
+    from msprobe.layout.names import Prefixes
     from msprobe.layout.tensor_entry import Entry
 
     Entries = dict[int, Any]
@@ -28,13 +30,20 @@ class Logical:
 
     state: State
     pieces: dict[tuple[str, ...], Entries] = field(default_factory=dict)
-    """What differs from rank to rank, and nothing says how it lies: keys of the state that lead to it."""
+    """What is no copy for sure, as it differs from rank to rank, is one number throughout or is on one rank
+    only, and nothing says how it lies: keys of the state that lead to it.
+    """
+    summed: list[tuple[str, ...]] = field(default_factory=list)
+    """What was added up of summands: see tensor_entry.of_sums()."""
     not_joined: dict[tuple[str, ...], str] = field(default_factory=dict)
     """Why, by the keys that would lead to it."""
 
 
-def logical_state(states: dict[int, State]) -> Logical:
-    """states: by rank, at least one."""
+def logical_state(states: dict[int, State], names: dict[int, Prefixes] | None = None) -> Logical:
+    """states: by rank, at least one. names: by rank, what is called otherwise."""
+    inputs = _inputs(states)
+    names = names or {}
+    states = {rank: renamed(one, names[rank]) if rank in names else one for rank, one in states.items()}
     joiner = _Joiner(states)
     result = joiner.result
     first = states[min(states)]
@@ -44,7 +53,7 @@ def logical_state(states: dict[int, State]) -> Logical:
             state[name] = first[name]
     state["faults"] = []
     state["joined"] = True
-    state["inputs"] = _inputs(states)
+    state["inputs"] = inputs
     state["parameters"] = joiner.tensors(("parameters",), sections(states, "parameters"))
     state["buffers"] = joiner.tensors(("buffers",), sections(states, "buffers"))
     state["modules"] = _modules(states)
@@ -84,14 +93,19 @@ class _Joiner:
         return found
 
     def backward(self) -> list[State]:
-        """What the last one of each rank left: gradients of all micro-batches, reduced over all ranks."""
-        last = {
-            rank: found[-1] for rank, state in self._states.items() if (found := items(state, "backward"))
-        }
-        if not last:
+        """Gradients of all micro-batches, reduced over all ranks: what is clipped first, or what optimizers
+        get. After backward() they may be neither scaled nor reduced; only what no optimizer has under its
+        name, as where parameters are one flat tensor, is taken from there.
+        """
+        used = {rank: _used_gradients(state) for rank, state in self._states.items()}
+        known = {name for found in used.values() for name in found}
+        for rank, state in self._states.items():
+            for one in items(state, "backward")[-1:]:
+                after = section(one, "after_reduction").items()
+                used[rank].update((name, entry) for name, entry in after if name not in known)
+        if not any(used.values()):
             return []
-        after = sections(last, "after_reduction")
-        return [{"after_reduction": self.tensors(("backward", "0", "after_reduction"), after)}]
+        return [{"after_reduction": self.tensors(("backward", "0", "after_reduction"), used)}]
 
     def clipping(self, place: int, found: dict[int, State]) -> State:
         first = next(iter(found.values()))
@@ -122,7 +136,9 @@ class _Joiner:
         return joined
 
     def _groups(self, found: dict[int, State]) -> list[State]:
-        """An optimizer whose states are spread over ranks has some of the parameters on each."""
+        """An optimizer whose states are spread over ranks has some of the parameters on each. Of settings
+        that ranks do not agree on the first counts: the replica check names them.
+        """
         known = (name for state in self._states.values() for name in section(state, "parameters"))
         order = {name: place for place, name in enumerate(dict.fromkeys(known))}
         groups: list[State] = []
@@ -131,7 +147,7 @@ class _Joiner:
                 groups_of[place] for one in found.values() if place < len(groups_of := items(one, "groups"))
             ]
             names = dict.fromkeys(str(name) for one in here for name in one.get("parameters") or [])
-            hyper = {name: value for one in here for name, value in section(one, "hyper").items()}
+            hyper = {name: value for one in reversed(here) for name, value in section(one, "hyper").items()}
             groups.append(
                 {"parameters": sorted(names, key=lambda name: order.get(name, len(order))), "hyper": hyper}
             )
@@ -139,19 +155,19 @@ class _Joiner:
 
     def _joined(self, path: tuple[str, ...], entries: Entries) -> Any:
         tensors = {rank: one for rank, one in entries.items() if is_tensor(one)}
-        if not tensors or len(tensors) < len(entries):
+        if not tensors or len(tensors) < sum(one is not None for one in entries.values()):
             return self._equal(path, entries)
         if any("dtensor" in one for one in tensors.values()):
             return self._placed(path, tensors)
         if any("part" in one for one in tensors.values()):
             return self._unknown(path, "a shard whose place in the whole was not recorded")
         found = {identity(one) for one in tensors.values()}
-        if len(found) == 1 and None not in found:
-            return next(iter(tensors.values()))
-        if len(tensors) > 1:
-            self.result.pieces[path] = tensors
-            return _NOTHING
-        return next(iter(tensors.values()))
+        first = next(iter(tensors.values()))
+        has_copies = len(tensors) > 1 and len(found) == 1 and None not in found
+        if len(self._states) == 1 or (has_copies and not is_constant(first)):
+            return first
+        self.result.pieces[path] = tensors
+        return _NOTHING
 
     def _equal(self, path: tuple[str, ...], entries: Entries) -> Any:
         """Values, and gradients that are not there."""
@@ -162,26 +178,35 @@ class _Joiner:
         return None if not present else self._unknown(path, "a value that is not the same on all ranks")
 
     def _placed(self, path: tuple[str, ...], tensors: Entries) -> Any:
-        pieces: dict[Hashable, Entry] = {}
+        """Shards side by side; summands that lie at the same place added up; copies once."""
+        pieces: dict[Hashable, dict[Hashable, Entry]] = {}
+        is_summed = False
         for one in tensors.values():
             place = one.get("dtensor")
             if not isinstance(place, dict) or not isinstance(place.get("placements"), list):
                 return self._unknown(path, "it is a DTensor on some ranks only")
             placements = [str(placement) for placement in place["placements"]]
-            if any(placement.startswith("Partial") for placement in placements):
-                return self._unknown(path, "summands, whose sum was not recorded")
             coordinate = place.get("coordinate") or []
             if len(coordinate) != len(placements):
                 continue  # no member of the mesh
-            cut = tuple(at for at, placement in zip(coordinate, placements) if placement != "Replicate")
-            pieces.setdefault(cut, one)
-        first = next(iter(pieces.values()), None)
+            is_summand = [placement.startswith("Partial") for placement in placements]
+            if any(placement.startswith("Partial") and placement != _SUM for placement in placements):
+                return self._unknown(path, "summands that are not added up")
+            is_summed |= any(is_summand)
+            cut = tuple(at for at, kind in zip(coordinate, placements) if kind not in ("Replicate", _SUM))
+            summand = tuple(at for at, is_one in zip(coordinate, is_summand) if is_one)
+            pieces.setdefault(cut, {}).setdefault(summand, one)
+        first = next((one for parts in pieces.values() for one in parts.values()), None)
         if first is None:
             return _NOTHING
         shape = shape_of(first["dtensor"]) or []
-        if len(pieces) == 1 and shape_of(_local(first)) == shape:
-            return {key: value for key, value in first.items() if key not in ("dtensor", "part")}
-        whole = added([_local(one) for one in pieces.values()], shape)
+        shards = [added_up([_local(one) for one in parts.values()]) for parts in pieces.values()]
+        if is_summed:
+            self.result.summed.append(path)
+        if len(shards) == 1 and shards[0] is not None and shape_of(shards[0]) == shape:
+            return {key: value for key, value in shards[0].items() if key not in ("dtensor", "part")}
+        known = [one for one in shards if one is not None]
+        whole = added(known, shape) if len(known) == len(shards) else None
         return self._unknown(path, "not all of its shards were recorded") if whole is None else whole
 
     def _unknown(self, path: tuple[str, ...], reason: str) -> Any:
@@ -190,6 +215,7 @@ class _Joiner:
 
 
 _NOTHING: Any = object()
+_SUM = "Partial(sum)"
 
 
 def _local(entry: Entry) -> Entry:
@@ -202,13 +228,27 @@ def _off(update: State) -> float:
     return float(off) if isinstance(off, (int, float)) and not math.isnan(off) else 0.0
 
 
+def _used_gradients(state: State) -> State:
+    found: State = {}
+    for one in filter(_does_the_work("optimizer"), items(state, "gradients_at_optimizer")):
+        found.update(section(one, "gradients"))
+    for one in items(state, "clipping")[:1]:
+        found.update(section(one, "before"))
+    return found
+
+
 # Optimizers that hand their step to another one, of this rank's share of the parameters.
 _AROUND = ("ZeroRedundancyOptimizer",)
 
 
+def _does_the_work(of: str) -> Callable[[State], bool]:
+    """Of a step of an optimizer. of: the key of the class."""
+    return lambda one: str(one.get(of)).rpartition(".")[2] not in _AROUND
+
+
 def _steps(states: dict[int, State], name: str, of: str) -> Iterator[tuple[int, dict[int, State]]]:
-    """The steps of optimizers that do the work themselves, by place and rank. of: the key of the class."""
-    return enumerate(each(states, name, lambda one: str(one.get(of)).rpartition(".")[2] not in _AROUND))
+    """The steps of optimizers that do the work themselves, by place and rank."""
+    return enumerate(each(states, name, _does_the_work(of)))
 
 
 # ---- modules
@@ -236,11 +276,15 @@ def _plain_class(name: str) -> str:
 
 def _inputs(states: dict[int, State]) -> list[State]:
     """One call with the tensors of all ranks and micro-batches: sums that do not depend on their order. Ranks
-    that share a batch, as those of tensor parallelism, see the same tensors, which are taken once.
+    that share a batch, as those of tensor parallelism, see the same tensors, which are taken once. What a
+    later stage of a pipeline is given was computed by the one before it.
     """
     parts: dict[str, dict[Hashable, Entry]] = {}
     values: dict[str, list[Any]] = {}
+    begins = next(iter(section(states[min(states)], "parameters")), None)
     for rank, state in states.items():
+        if begins is not None and begins not in section(state, "parameters"):
+            continue
         for number, call in enumerate(items(state, "inputs")):
             for name, entry in section(call, "tensors").items():
                 if is_tensor(entry) and shape_of(entry):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import math
 import struct
 from dataclasses import dataclass
@@ -92,6 +93,11 @@ def identity(entry: object) -> Hashable | None:
     return None
 
 
+def is_constant(entry: object) -> bool:
+    """Of one number only, as ones and zeros at the start: equal ones say nothing of how they lie."""
+    return isinstance(entry, dict) and entry.get("min") is not None and entry.get("min") == entry.get("max")
+
+
 def added(parts: Sequence[Entry], shape: Sequence[int]) -> Entry | None:
     """The whole of shape `shape` of its shards, which are disjoint. None where they do not cover it.
 
@@ -131,6 +137,41 @@ def added(parts: Sequence[Entry], shape: Sequence[int]) -> Entry | None:
             )
         )
     return whole
+
+
+def added_up(summands: Sequence[Entry]) -> Entry | None:
+    """The sum of tensors of one shape: of it only mean and sums of sketches follow from theirs, so it has the
+    form of of_sums(). One alone is itself. None: they have no such numbers.
+    """
+    if len(summands) == 1:
+        return summands[0]
+    found = [sketch_of(one) for one in summands]
+    sketches = [one for one in found if one is not None]
+    if len(sketches) < len(summands):
+        return None
+    sums = tuple(map(math.fsum, zip(*(one.sums for one in sketches))))
+    mean = math.fsum(one.mean for one in sketches)
+    return _with_sums(summands[0], mean, sums)
+
+
+def of_sums(entry: Entry) -> Entry:
+    """With the numbers alone that a sum of summands has: mean, sums of the sketch, and the norm that these
+    make likely (the root mean square of sums with random signs). So both sides of a comparison are known
+    equally well.
+    """
+    sketch = sketch_of(entry)
+    if sketch is None:
+        return entry
+    return _with_sums(entry, sketch.mean, sketch.sums)
+
+
+def _with_sums(entry: Entry, mean: float, sums: tuple[float, ...]) -> Entry:
+    norm = math.sqrt(math.fsum(one * one for one in sums) / len(sums))
+    # In the place of a digest: equal where all that is known is equal.
+    known = hashlib.blake2b(struct.pack(f"<{1 + len(sums)}d", mean, *sums), digest_size=8).digest()
+    sketch = Sketch(int.from_bytes(known, "little"), mean, norm, sums)
+    kept = {key: value for key, value in entry.items() if key not in ("crc32", "min", "max")}
+    return {**kept, "mean": mean, "norm": norm, "sketch": _text(sketch)}
 
 
 def _text(sketch: Sketch) -> str:

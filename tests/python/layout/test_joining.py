@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,60 @@ def plain_shards(values: dict[str, torch.Tensor], ranks: int = 2) -> list[State]
     return on_each(ranks, made)
 
 
+def of_rank(values: dict[str, torch.Tensor], rank: int, cut: Any) -> State:
+    """cut: makes of the name and the value of each what the rank has: a name, and a tensor or None."""
+    found: dict[str, dict[str, Any]] = {"": {}, "g.": {}, "m.": {}}
+    for kind, entries in found.items():
+        for name in NAMES:
+            here, tensor = cut(name, values[kind + name])
+            if tensor is not None:
+                entries[here] = entry(tensor.contiguous())
+    weights, gradients, moments = found.values()
+    return state(rank, ranks=2, weights=weights, gradients=gradients, states=moments)
+
+
+def flat_shards(values: dict[str, torch.Tensor]) -> list[State]:
+    """As FSDP1 has them: all elements in a row, cut where it comes to."""
+
+    def cut(rank: int, name: str, value: torch.Tensor) -> tuple[str, torch.Tensor]:
+        flat = value.flatten()
+        first, second = (flat[:5000], flat[5000:]) if name == "fc.weight" else (flat[:0], flat)
+        return name, second if rank else first
+
+    return [of_rank(values, rank, lambda *one, rank=rank: cut(rank, *one)) for rank in range(2)]
+
+
+def stages(values: dict[str, torch.Tensor]) -> list[State]:
+    """Of a pipeline; the second one has a name of the first one for its only layer."""
+
+    def cut(rank: int, name: str, value: torch.Tensor) -> tuple[str, torch.Tensor | None]:
+        is_here = (name == "norm.weight") == bool(rank)
+        return "fc.weight" if rank else name, value if is_here else None
+
+    return [of_rank(values, rank, lambda *one, rank=rank: cut(rank, *one)) for rank in range(2)]
+
+
+def summands(values: dict[str, torch.Tensor]) -> list[State]:
+    """Gradients are DTensors of which each rank has a part of the sum."""
+    states = [deepcopy(one) for one in copied(values)]
+    for rank, one in enumerate(states):
+        lies = {
+            "shape": [96],
+            "placements": ["Partial(sum)"],
+            "mesh": "m",
+            "mesh_shape": [2],
+            "mesh_dims": ["tp"],
+            "coordinate": [rank],
+            "local_shape": [96],
+            "offset": [0],
+        }
+        part = torch.randn(96, generator=torch.Generator().manual_seed(7))
+        summand = part if rank else values["g.norm.weight"] - part
+        for found in (one["backward"][0]["after_reduction"], one["gradients_at_optimizer"][0]["gradients"]):
+            found["norm.weight"] = {**entry(summand), "part": "a summand", "dtensor": lies}
+    return states
+
+
 LAYOUTS = {"one": one, "copied": copied, "sharded": sharded, "plain shards": plain_shards}
 
 
@@ -194,6 +249,48 @@ def test_a_value_that_is_off_is_named(
     assert found.cause is not None
     assert found.cause.stage == stage
     assert fault.removeprefix("g.") in found.cause.name
+
+
+@pytest.mark.parametrize("layout", [flat_shards, stages, summands])
+def test_other_layouts_are_joined_too(tmp_path: Path, values: dict[str, torch.Tensor], layout: Any) -> None:
+    for sides in ((one(values), layout(rounded(values))), (layout(values), one(rounded(values)))):
+        found = answer(tmp_path / str(len(sides[0])), *sides)
+        assert found.status == "rounding", found.sentence
+    off = {**rounded(values), "g.norm.weight": values["g.norm.weight"] * 0.5}
+    found = answer(tmp_path / "off", one(values), layout(off))
+    assert found.cause is not None
+    assert found.cause.name == "gradient norm.weight"
+
+
+def test_another_number_of_micro_batches_is_another_layout(
+    tmp_path: Path, values: dict[str, torch.Tensor]
+) -> None:
+    batch = torch.randint(0, 1000, (8, 5), generator=torch.Generator().manual_seed(0))
+
+    def fed(values: dict[str, torch.Tensor], *parts: torch.Tensor) -> list[State]:
+        (only,) = one(values)
+        calls = [{"model": "", "tensors": {"args.0": entry(part)}} for part in parts]
+        return [{**only, "inputs": calls, "backward": only["backward"] * len(parts)}]
+
+    whole, halves = fed(values, batch), fed(rounded(values), batch[:4], batch[4:])
+    assert answer(tmp_path / "same", whole, halves).status == "rounding"
+    off = {**values, **{f"g.{name}": values[f"g.{name}"] * 2 for name in NAMES}}  # summed, not averaged
+    found = answer(tmp_path / "off", whole, fed(off, batch[:4], batch[4:]))
+    assert found.cause is not None
+    assert found.cause.name.startswith("gradient ")
+
+
+def test_a_sequence_that_ranks_share_is_one_batch(tmp_path: Path, values: dict[str, torch.Tensor]) -> None:
+    batch = torch.randint(0, 1000, (8, 6), generator=torch.Generator().manual_seed(0))
+
+    def fed(states: list[State], *parts: torch.Tensor) -> list[State]:
+        return [
+            {**one, "inputs": [{"model": "", "tensors": {"args.0": entry(part.contiguous())}}]}
+            for one, part in zip(states, parts)
+        ]
+
+    whole = fed(one(values), batch)
+    assert answer(tmp_path, whole, fed(copied(rounded(values)), *batch.chunk(2, 1))).status == "rounding"
 
 
 def test_what_is_not_joined_is_told_with_its_reason(tmp_path: Path, values: dict[str, torch.Tensor]) -> None:
