@@ -56,17 +56,19 @@ def main(arguments: list[str]) -> int:
     _check(parser, asked)  # answered here, before anything heavier is imported
     from msprobe.compare.inputs import find_pairs
     from msprobe.compare.run import RESULTS
+    from msprobe.files.dump_folders import framework_of
     from msprobe.files.meeting import of_environment
     from msprobe.files.new_results import new_results
     from msprobe.native import log, log_on_stderr
 
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
-        if asked.layer_mapping is not None:
+        process = of_environment()
+        paths = _paths(asked)
+        if asked.layer_mapping is not None and framework_of(paths.target) != "mindspore":
             log.warning(
                 "-lm is ignored: the layers of two PyTorch dumps are paired by their names and places"
             )
-        process = of_environment()
-        paths = _paths(asked)
+            asked.layer_mapping = None
         framework.tell_of_other((paths.reference, paths.target))
         is_helper = process is not None and process.number > 0
         options = _options(asked, paths, is_helper)
@@ -131,6 +133,7 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
         "-dm": asked.data_mapping is not None,
         "-cm": asked.cell_mapping is not None,
         "-am": asked.api_mapping is not None,
+        "-lm": asked.layer_mapping is not None and not asked.fuzzy_match,
     }
     if sum(pairings.values()) > 1:
         parser.error(f"expected one of {' and '.join(name for name, asked in pairings.items() if asked)}")
@@ -185,10 +188,13 @@ def _options(asked: argparse.Namespace, paths: Paths, is_helper: bool) -> Compar
 
 
 def _names(asked: argparse.Namespace) -> FrameworkNames | None:
-    if asked.cell_mapping is None and asked.api_mapping is None:
+    if asked.cell_mapping is None and asked.api_mapping is None and asked.layer_mapping is None:
         return None
     from msprobe.compare.framework_names import of_cells, of_functions
+    from msprobe.compare.layer_names import of_layers
 
+    if asked.layer_mapping is not None:
+        return of_layers(asked.layer_mapping or None)
     if asked.cell_mapping is not None:
         return of_cells(asked.cell_mapping or None)
     return of_functions(asked.api_mapping or None)
@@ -262,7 +268,8 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         nargs="?",
         const="",
-        help="accepted and ignored",
+        help="the target is of MindSpore: pair what stands at the same place of both models; YAML file: "
+        "class of a layer -> its parts and their names in the reference",
     )
     add_theirs(
         group,

@@ -68,6 +68,14 @@ class FrameworkNames:
     functions: Mapping[str, str] = field(default_factory=dict)
     rules: tuple[FunctionRule, ...] = ()
 
+    def of_pair(self, target: Path, reference: Path) -> FrameworkNames:
+        """Where names depend on both dumps."""
+        return self
+
+    def common_records(self) -> set[str] | None:
+        """What the verdict looks at, by PyTorch's names; None: everything."""
+        return None
+
     def mapping_of(self, trace: core.Trace) -> dict[str, str]:
         """Name of an item -> its name in a PyTorch dump, for those that differ."""
         mapping = {}

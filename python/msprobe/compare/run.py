@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 
+from msprobe.compare.framework_names import FrameworkNames
 from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, stack_path
 from msprobe.compare.layouts import as_logical_runs
 from msprobe.compare.pair_result import PairResult, ReportRows, TableSummary
 from msprobe.compare.processes import Part, lost_share, of_json, share_of, to_json
 from msprobe.compare.result import CompareResult
-from msprobe.compare.translated import FOLDER, translated
+from msprobe.compare.translated import FOLDER, REFERENCE_FOLDER, translated
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.dump_folders import form_of
 from msprobe.files.meeting import Meeting, Process
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from typing import Literal, TypeVar
 
     from msprobe._core import DumpPair, StepWalk
-    from msprobe.compare.framework_names import FrameworkNames
     from msprobe.files.left_out import LeftOut
     from msprobe.files.noise_answer import NoiseAnswer
 
@@ -50,6 +50,8 @@ RESULTS = (
     "junit.xml",
     "result.sarif",
     JOINED,
+    FOLDER,
+    REFERENCE_FOLDER,
     *(
         f"{folder}{name}"
         for folder in ("", "step[0-9]*/")
@@ -341,8 +343,15 @@ class _Comparison:
         """What the verdict is found in: of two frameworks, the target as the other one would name it."""
         if self._options.names is None or files.target.name != "dump.json":
             return files, pair
-        folder = self._options.output / FOLDER / f"step{files.step}" / f"rank{files.rank}"
-        files = replace(files, target=translated(files.target, self._options.names, folder))
+        place = Path(f"step{files.step}", f"rank{files.rank}")
+        names = self._options.names.of_pair(files.target, files.reference)
+        wanted = names.common_records()
+        files = replace(
+            files, target=translated(files.target, names, self._options.output / FOLDER / place, wanted)
+        )
+        if wanted is not None:
+            folder = self._options.output / REFERENCE_FOLDER / place
+            files = replace(files, reference=translated(files.reference, FrameworkNames(), folder, wanted))
         judged = core.open_dump_pair(files.target, files.reference, threads=self._threads)
         if judged.mode == "real_data":
             judged.measure(threads=self._threads, progress=report)
@@ -355,10 +364,10 @@ class _Comparison:
         target = core.read_trace(files.target)
         if target.framework != "mindspore":
             raise InvalidArgument(
-                f"{files.target}: expected a dump of MindSpore as the target of -cm and -am, found framework "
-                f"{target.framework}; the reference, which comes first, is that of PyTorch"
+                f"{files.target}: expected a dump of MindSpore as the target of -cm, -am and -lm, found "
+                f"framework {target.framework}; the reference, which comes first, is that of PyTorch"
             )
-        return names.mapping_of(target)
+        return names.of_pair(files.target, files.reference).mapping_of(target)
 
     def _walk(self, files: DumpFiles, pair: DumpPair, before: StepWalk | None) -> StepWalk:
         return pair.walk(step=files.step, rank=files.rank, before=before, threads=self._threads)

@@ -14,22 +14,29 @@ from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.native import core
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from msprobe.compare.framework_names import FrameworkNames
 
 FOLDER = "target_as_pytorch"
+REFERENCE_FOLDER = "reference_in_common"
 _TENSORS = "dump_tensor_data"
 _OF_RECORDS = ("construct.json", "stack.json")
 
 
-def translated(dump: Path, names: FrameworkNames, folder: Path) -> Path:
-    """Writes the files of one rank into `folder`; tensors stay where they are. Gives its dump.json. Raises as
-    the readers of these files.
+def translated(
+    dump: Path, names: FrameworkNames, folder: Path, wanted: Collection[str] | None = None
+) -> Path:
+    """Writes the files of one rank into `folder`; tensors stay where they are. Gives its dump.json. wanted:
+    records, by PyTorch's names; None: all. Raises as the readers of these files.
     """
     make_directory(folder)
-    _write(folder / "dump.json", as_pytorch(core.read_json(dump), names))
+    content = as_pytorch(core.read_json(dump), names)
+    _write(folder / "dump.json", {**content, "data": _only(content["data"], wanted)})
     for file in _OF_RECORDS:
         if (source := dump.with_name(file)).is_file():
-            _write(folder / file, renamed(core.read_json(source), names))
+            found = renamed(core.read_json(source), names)
+            _write(folder / file, _only(found, wanted) if file == "construct.json" else found)
     tensors, link = dump.with_name(_TENSORS), folder / _TENSORS
     if tensors.is_dir() and not link.is_symlink():
         link.symlink_to(tensors.resolve())
@@ -41,6 +48,10 @@ def as_pytorch(content: dict[str, Any], names: FrameworkNames) -> dict[str, Any]
     data = content["data"]
     records = {names.other_record(name): _record(name, value, names) for name, value in data.items()}
     return {**content, "framework": "pytorch", "data": records}
+
+
+def _only(records: dict[str, Any], wanted: Collection[str] | None) -> dict[str, Any]:
+    return {name: value for name, value in records.items() if wanted is None or name in wanted}
 
 
 def _write(path: Path, content: Any) -> None:

@@ -303,7 +303,7 @@ def _options(asked: argparse.Namespace) -> GraphOptions:
 
     rules = None
     if asked.layer_mapping and not asked.fuzzy_match:
-        from msprobe.graph.layer_rules import read_layer_rules
+        from msprobe.files.layer_rules import read_layer_rules
 
         rules = read_layer_rules(asked.layer_mapping)
     is_mapped = asked.layer_mapping is not None

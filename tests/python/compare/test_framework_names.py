@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from archives import unpack
 from msprobe.cli import main
 from msprobe.compare.framework_names import of_functions, read_function_rules
 from msprobe.native import InvalidArgument
@@ -33,7 +34,7 @@ def dump(folder: Path, framework: str, names: list[str], result: float = 1.0) ->
         parameters = {"parameters": {GAMMA[framework]: one}} if "Norm" in name else {}
         return {"input_args": [one], "input_kwargs": {}, "output": [output], **parameters}
 
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     data = {name: record(name) for name in names}
     head = {"task": "statistics", "level": "mix", "framework": framework, "dump_data_dir": None}
     (folder / "dump.json").write_text(json.dumps({**head, "data": data}))
@@ -66,6 +67,92 @@ def test_cells_are_modules_of_the_same_path_or_of_the_file(tmp_path: Path) -> No
     assert found["Cell.act.ReLU.forward.0.output.0"] == "Module.act.ReLU.forward.0.output.0"
     weight = "Cell.fc1.Dense.parameters_grad.weight"
     assert found[weight] == weight.replace("Cell.fc1.Dense", "Module.fc1.Linear")
+
+
+LAYERS = """
+TopLayer:
+  network: module
+Block:
+  attention.qkv: attention.query_key_value
+ParallelMLP:
+  mapping: dense_h_to_4h(Linear)
+"""
+
+
+@pytest.mark.parametrize("first", ["TopLayer", "Cell"])
+def test_layers_are_paired_by_their_places(tmp_path: Path, first: str) -> None:
+    (tmp_path / "layers.yaml").write_text(LAYERS.replace("TopLayer", first))
+    ours = [
+        "Cell.network.block.attention.qkv.Dense.forward.0",
+        "Functional.relu.0.forward",
+        "Cell.network.block.mlp.mapping.Dense.forward.0",
+        "Mint.square.0.forward",
+        "Functional.relu.1.forward",
+        "Cell.network.block.mlp.ParallelMLP.forward.0",
+        "Cell.network.block.Block.forward.0",
+        "Cell.network.block.mlp.mapping.Dense.parameters_grad",
+        "Cell.network.block.mlp.norm.LayerNorm.forward.0",
+    ]
+    theirs = [
+        "Module.module.block.attention.query_key_value.Linear.forward.0",
+        "Functional.relu.0.forward",  # of the block itself, which MindSpore's has not
+        "Functional.relu.1.forward",
+        "Module.module.block.mlp.dense_h_to_4h.Linear.forward.0",
+        "Functional.relu.2.forward",
+        "Module.module.block.mlp.MLP.forward.0",
+        "Module.module.block.Block.forward.0",
+        "Module.module.block.mlp.dense_h_to_4h.Linear.parameters_grad",
+        "Module.module.block.mlp.norm.LayerNorm.forward.0",
+    ]
+    inside = "Cell.network.block.mlp.ParallelMLP.forward.0"
+    there = "Module.module.block.mlp.MLP.forward.0"
+    parents = [
+        dict.fromkeys(ours, None)
+        | dict.fromkeys(("Functional.relu.0.forward", "Functional.relu.1.forward"), inside),
+        dict.fromkeys(theirs, None)
+        | {"Functional.relu.0.forward": "Module.module.block.Block.forward.0"}
+        | dict.fromkeys(("Functional.relu.1.forward", "Functional.relu.2.forward"), there),
+    ]
+    for side, content in zip(("target", "reference"), parents):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "construct.json").write_text(json.dumps(content))
+    found = compared(tmp_path, ours, theirs, "-lm", str(tmp_path / "layers.yaml"))
+    pairs = {
+        name.removesuffix(".output.0"): other for name, other in found.items() if name.endswith(".output.0")
+    }
+    assert pairs["Cell.network.block.attention.qkv.Dense.forward.0"] == f"{theirs[0]}.output.0"
+    assert pairs["Functional.relu.0.forward"] == "Functional.relu.1.forward.output.0"
+    assert pairs["Functional.relu.1.forward"] == "Functional.relu.2.forward.output.0"
+    assert pairs["Cell.network.block.mlp.mapping.Dense.forward.0"] == f"{theirs[3]}.output.0"
+    assert pairs["Cell.network.block.mlp.ParallelMLP.forward.0"] == f"{theirs[5]}.output.0"
+    assert pairs.get("Mint.square.0.forward") in (None, "N/A")
+    gradient = "Cell.network.block.mlp.mapping.Dense.parameters_grad.weight"
+    assert found[gradient] == f"{theirs[7]}.weight"
+    norm = "Cell.network.block.mlp.norm.LayerNorm.forward.0.parameters.gamma"
+    assert found[norm] == f"{theirs[8]}.parameters.weight"
+
+
+@pytest.mark.parametrize(
+    ("run", "status", "first"),
+    [("healthy", "rounding", ""), ("gelu", "differ", "gelu"), ("half", "differ", "fc1")],
+)
+def test_layers_of_a_real_pair_have_one_verdict(tmp_path: Path, run: str, status: str, first: str) -> None:
+    """Functions that one framework has alone are not held against it."""
+    unpack(Path(__file__).resolve().parents[2] / "data/mindspore/across.tar.xz", tmp_path)
+    words = [str(tmp_path / "pytorch"), str(tmp_path / f"mindspore_{run}"), "-o", str(tmp_path / "out")]
+    assert main(["compare", *words, "-lm", "--quiet"]) == (0 if status == "rounding" else 1)
+    verdict = json.loads((tmp_path / "out/verdict.json").read_text())
+    assert verdict["status"] == status
+    assert first in "".join(one["name"] for one in verdict["culprits"][:1])
+
+
+def test_a_wrong_file_of_layers_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "layers.yaml").write_text("TopLayer: [a]\n")
+    target = dump(tmp_path / "target", "mindspore", ["Cell.a.ReLU.forward.0"])
+    reference = dump(tmp_path / "reference", "pytorch", ["Module.a.ReLU.forward.0"])
+    words = [str(reference), str(target), "-lm", str(tmp_path / "layers.yaml"), "-o", str(tmp_path / "out")]
+    assert main(["compare", *words]) == 2
+    assert "layers.yaml" in capsys.readouterr().err
 
 
 def test_functions_are_paired_by_the_table_and_by_a_file_before_it(tmp_path: Path) -> None:

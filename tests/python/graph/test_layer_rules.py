@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from msprobe.graph.layer_rules import read_layer_rules
+from msprobe.files.layer_rules import read_layer_rules
 from msprobe.native import InvalidArgument
 
 
