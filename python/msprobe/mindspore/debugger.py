@@ -21,6 +21,12 @@ def _dump(config: Config, model: object) -> debugger.WatchesCalls:
     return PortDump(config, MindSporePort())
 
 
+def _free_benchmark(config: Config, model: object) -> debugger.WatchesCalls:
+    from msprobe.compat.free_benchmark.mindspore import MindSporeFreeBenchmark
+
+    return MindSporeFreeBenchmark(config, MindSporePort())
+
+
 def _grad_probe(config: Config, model: object) -> debugger.WatchesModel:
     from msprobe.grad_probe.port_probe import PortProbe
 
@@ -37,9 +43,10 @@ class PrecisionDebugger(debugger.PrecisionDebugger):
     _of_model: ClassVar[dict[str, Callable[[Config, object], debugger.WatchesModel]]] = {
         "grad_probe": _grad_probe
     }
-    _of_calls: ClassVar[dict[str, Callable[[Config, object], Any]]] = dict.fromkeys(
-        ("statistics", "tensor", "structure", "overflow_check"), _dump
-    )
+    _of_calls: ClassVar[dict[str, Callable[[Config, object], Any]]] = {
+        **dict.fromkeys(("statistics", "tensor", "structure", "overflow_check"), _dump),
+        "free_benchmark": _free_benchmark,
+    }
 
     def __new__(
         cls,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msprobe.native import UnsupportedError, log
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from types import ModuleType
 
 
@@ -27,6 +28,12 @@ def import_mindspore() -> ModuleType:
         ) from error
     _warn_of_numpy(mindspore)
     return mindspore
+
+
+def without_graph() -> AbstractContextManager[None]:
+    """Inside, what is computed has no gradient."""
+    found: AbstractContextManager[None] = importlib.import_module("mindspore.common.api")._no_grad()
+    return found
 
 
 def _warn_of_numpy(mindspore: ModuleType) -> None:

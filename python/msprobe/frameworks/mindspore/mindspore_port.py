@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from msprobe.frameworks.backward import BackwardOfCall, number_of
-from msprobe.frameworks.mindspore import import_mindspore
+from msprobe.frameworks.mindspore import import_mindspore, without_graph
 from msprobe.frameworks.mindspore.calls import (
     OffWhileCompiled,
     OptimizerCalls,
@@ -191,7 +191,7 @@ class MindSporePort:
         return max((number_of(node) for node in nodes if node is not None), default=-1)
 
     def _sum(self, a: Any, b: Any) -> Any:
-        with importlib.import_module("mindspore.common.api")._no_grad():
+        with without_graph():
             return self._add(a, b)
 
     # ---- optimizers
