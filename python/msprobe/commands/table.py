@@ -186,6 +186,11 @@ MINDSTUDIO = {
         "main",
         "merge the results of comparing several ranks: one sheet per index, one column per rank",
     ),
+    "code_mapping": (
+        "msprobe.compat.code_mapping.command",
+        "main",
+        "which lines of the program made the kernels of a MindSpore graph?",
+    ),
     "graph_visualize": (
         "msprobe.graph.command",
         "main",

@@ -83,11 +83,6 @@ ABSENT = (
         ("msprobe.mindspore.step",),
     ),
     Absent(
-        "mapping kernels of MindSpore graphs to source lines is not in this version of msprobe; `msprobe "
-        "show` shows the stacks of a dump",
-        commands=("code_mapping",),
-    ),
-    Absent(
         "graph modes of Ascend devices are not recorded by msprobe; PrecisionDebugger records eager PyTorch, "
         "and PrecisionDebugger.save() single tensors",
         (

@@ -93,6 +93,7 @@ OF_OTHER_THINGS = {
     "parse": "arrays and kernel dumps",
     "rl_compare": "records of SingleSave",
     "merge_result": "tables of comparisons",
+    "code_mapping": "a graph of MindSpore",
     "explain": "an answer of compare or diagnose",
     "api_precision_compare": "tables of run_ut",
 }

@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,7 @@ from msprobe.compat.accuracy.result_files import (
 from msprobe.compat.mindspore_calls import MindSporeDump
 from msprobe.config.run_ut import RunUtConfig, load_run_ut_config
 from msprobe.files.dump_folders import dump_file, framework_of
-from msprobe.frameworks.mindspore import import_mindspore
-from msprobe.native import InvalidArgument
+from msprobe.native import InvalidArgument, UnsupportedError
 from msprobe.replay.dump_file import Dump
 from msprobe.replay.execution import device_named
 from msprobe.replay.functions import function_named
@@ -143,7 +143,11 @@ def prepare(path: str, options: RunUtOptions) -> Job:
     if framework == "mindspore":
         from msprobe.compat.accuracy import mindspore
 
-        import_mindspore()
+        if find_spec("mindspore") is None:
+            raise UnsupportedError(
+                f"{path}: a dump of MindSpore is checked where MindSpore is installed, with numpy below 2, "
+                "and PyTorch beside it"
+            )
         form = Form(mindspore.RESULT_HEADER, mindspore.DETAILS_HEADER)
         dump: Dump = MindSporeDump(path)
     else:

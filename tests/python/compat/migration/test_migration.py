@@ -125,7 +125,12 @@ def _write_small_files(folder: Path) -> None:
     write("config.json", {"task": "run_ut", "run_ut": {"is_online": True, "nfs_path": "shared"}})
     single = {"dump_json_path": "dump.json", "api_name": "Torch.exp.0", "extract_api_path": "one.json"}
     write("config_op.json", single)
-    write("ms_config_op.json", {**single, "dump_json_path": mix + "/dump.json"})
+    of_mindspore = {"dump_json_path": mix + "/dump.json", "api_name": "Functional.relu.0"}
+    write("ms_config_op.json", {**single, **of_mindspore})
+    node = "  %0(a) = PrimFunc_Exp(%p)\n      # Fullname with scope: (Default/net-Net/Exp-op0)\n"
+    write("graph.ir", f"subgraph @kernel_graph0() {{\n{node}}}\n")
+    (folder / "ms_data").mkdir()
+    write("ms_data/Exp.Default_net-Net_Exp-op0.0.0.1.output.0.npy", "")
 
 
 def _make_results(folder: Path) -> None:
