@@ -74,9 +74,8 @@ ABSENT = (
         ("msprobe.pytorch.free_benchmark",),
     ),
     Absent(
-        "the monitor of MindSpore trainings is not in this version of msprobe; gradients of every optimizer "
-        'step are recorded by task "grad_probe" of PrecisionDebugger and its monitor(optimizer)',
-        ("msprobe.mindspore.TrainerMon", "msprobe.mindspore.monitor"),
+        "its place is taken by TrainerMon in msprobe.mindspore",
+        ("msprobe.mindspore.monitor",),
     ),
     Absent(
         "steps of MindSpore trainings are ended by PrecisionDebugger.step() and by the callback MsprobeStep",

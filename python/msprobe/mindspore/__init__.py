@@ -7,12 +7,21 @@ from __future__ import annotations
 from typing import Any
 
 from msprobe.compat.other_names import missing
+from msprobe.compat.trainer_mon.mindspore import TrainerMon
 from msprobe.frameworks.mindspore.seed import seed_all
 from msprobe.mindspore.callbacks import MsprobeInitStep, MsprobeStep
 from msprobe.mindspore.debugger import PrecisionDebugger
 from msprobe.native import UnsupportedError
 
-__all__ = ["MsprobeInitStep", "MsprobeStep", "PrecisionDebugger", "save", "save_grad", "seed_all"]
+__all__ = [
+    "MsprobeInitStep",
+    "MsprobeStep",
+    "PrecisionDebugger",
+    "TrainerMon",
+    "save",
+    "save_grad",
+    "seed_all",
+]
 
 _STATIC = (
     "{}: tensors of static graphs are saved by Ascend's TensorDump, which msprobe does not drive; in "

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import uuid
 from typing import TYPE_CHECKING
 
 from msprobe.native import InvalidArgument
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"([\w-]{0,20})-rank(\d{1,5})-")
 _TIME = "%b%d_%H-%M-%S"
+_ZONE = datetime.timezone(datetime.timedelta(hours=8))  # the times are those of Shanghai
+
+
+def new_folder(base: Path, rank: int) -> Path:
+    """Its name; it is not made."""
+    now = datetime.datetime.now(_ZONE).strftime(_TIME)
+    return base / f"{now}-rank{rank}-{uuid.uuid4().hex[:8]}"
 
 
 def time_of(text: str, what: str) -> datetime.datetime:

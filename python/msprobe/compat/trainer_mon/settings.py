@@ -21,6 +21,7 @@ from msprobe.native import FormatError, InvalidArgument, IoError, log
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+OUTPUT_VARIABLE = "MONITOR_OUTPUT_DIR"
 OPS = ("norm", "min", "max", "mean", "nans", "zeros", "id", "shape", "dtype")
 NOT_NUMBERS = ("shape", "dtype")
 RULES = ("AnomalyTurbulence", "AnomalyNan")

@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import datetime
 import os
-import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +13,9 @@ from msprobe.compat.trainer_mon.adhoc import AdhocValues
 from msprobe.compat.trainer_mon.anomaly_rules import Place
 from msprobe.compat.trainer_mon.outputs import TensorBoardOutput
 from msprobe.compat.trainer_mon.run import EndOfTraining, Job, TrainerRun
-from msprobe.compat.trainer_mon.run_folders import folders_between
+from msprobe.compat.trainer_mon.run_folders import folders_between, new_folder
 from msprobe.compat.trainer_mon.settings import (
+    OUTPUT_VARIABLE,
     checked_ops,
     number_or_default,
     read_content,
@@ -32,12 +31,8 @@ if TYPE_CHECKING:
 
     from msprobe.compat.trainer_mon.settings import TrainerSettings
 
-OUTPUT_VARIABLE = "MONITOR_OUTPUT_DIR"
 DYNAMIC_VARIABLE = "DYNAMIC_MONITOR"
 _DEFAULT_OUTPUT = "./monitor_output"
-_TIME_ZONE = datetime.timezone(
-    datetime.timedelta(hours=8)
-)  # the times in names of folders are those of Shanghai
 
 
 class TrainerMon:
@@ -304,8 +299,7 @@ class TrainerMon:
             log.warning(
                 "monitor: no folder of rank %d in %s lies in %s", self._place.rank, self._base, list(times)
             )
-        now = datetime.datetime.now(_TIME_ZONE).strftime("%b%d_%H-%M-%S")
-        return self._base / f"{now}-rank{self._place.rank}-{uuid.uuid4().hex[:8]}"
+        return new_folder(self._base, self._place.rank)
 
     def _make_job(
         self, chunks: tuple[Any, ...], optimizer: Any, micro_steps: int, tp_group: Any, dp_group: Any

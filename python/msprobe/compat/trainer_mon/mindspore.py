@@ -1,0 +1,266 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""TrainerMon of MindSpore trainings: the csv files of mindstudio-probe (docs/formats/monitor.md)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msprobe.compat.trainer_mon.names import Names, Targets
+from msprobe.compat.trainer_mon.run_folders import new_folder
+from msprobe.compat.trainer_mon.settings import OUTPUT_VARIABLE, number_or_default, read_settings
+from msprobe.files.append_file import append_lines
+from msprobe.files.appending import csv_text
+from msprobe.files.atomic_file import make_directory
+from msprobe.frameworks.mindspore import import_mindspore
+from msprobe.frameworks.mindspore.mindspore_port import MindSporePort
+from msprobe.native import Error, InvalidArgument, core, log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from msprobe.hooks.functions import Removable
+
+_BASE = "./monitor_output"
+# Where optimizers keep their moments.
+_MOMENTS = {
+    "exp_avg": ("moment1", "moments1", "moments", "exp_avg", "accum"),
+    "exp_avg_sq": ("moment2", "moments2", "exp_avg_sq"),
+}
+_FIELDS = {"norm": "norm", "min": "min", "max": "max", "mean": "mean", "nans": "nan_count"}
+_WITH_CALLS = ("actv", "actv_grad")
+# Keys of the file that MindSpore has not.
+_NOT_HERE = (
+    "print_struct",
+    "ur_distribution",
+    "mg_direction",
+    "stack_info",
+    "monitor_mbs_grad",
+    "append_output",
+)
+
+Row = tuple[int, str, int, list[str]]  # chunk, name, micro step, values
+
+
+class TrainerMon:
+    """Records statistics of a training in PYNATIVE_MODE as its JSON file says. Raises TypeError and
+    ValueError for wrong values, FormatError, IoError; UnsupportedError where MindSpore cannot be imported.
+
+    process_group, params_have_main_grad: have no effect; gradients are those that the optimizer is given.
+    """
+
+    def __init__(
+        self,
+        config_file_path: str | os.PathLike[str],
+        process_group: Any = None,
+        params_have_main_grad: bool = True,
+    ) -> None:
+        self._port = MindSporePort()
+        self._settings = read_settings(config_file_path)
+        given = [key for key in _NOT_HERE if getattr(self._settings, key)]
+        if self._settings.communication.enable:
+            given.append("cc_distribution")
+        if self._settings.rules:
+            given.append("alert")
+        if given:
+            log.warning("%s: MindSpore has no %s: left out", config_file_path, ", ".join(given))
+        if self._settings.format != "csv":
+            log.warning('%s: "format": MindSpore has csv alone', config_file_path)
+        base = Path(os.environ.get(OUTPUT_VARIABLE) or _BASE)
+        self._folder = new_folder(base, self._port.rank() or 0)
+        self._targets = Targets(self._settings.targets, squash=self._settings.squash_name)
+        self._handles: list[Removable] = []
+        self._rows: dict[str, list[Row]] = {}
+        self._parameters: dict[str, tuple[int, str, Any]] = {}  # MindSpore's name -> chunk, ours, itself
+        self._calls: dict[tuple[int, str], int] = {}
+        self._of_optimizer: list[str] = []
+        self._optimizer: Any = None
+        self._micro_steps = 1
+        self._step = self._start = self._recorded = 0
+        self._told: set[str] = set()
+
+    def set_monitor(
+        self,
+        model: Any,
+        optimizer: Any,
+        grad_acc_steps: int = 1,
+        tp_group: Any = None,
+        dp_group: Any = None,
+        start_iteration: int = 0,
+    ) -> None:
+        """Watches `model`, a Cell or a list of them, and the calls of `optimizer`. start_iteration: the
+        number of the next step. tp_group, dp_group: have no effect.
+        """
+        chunks = tuple(model) if isinstance(model, (list, tuple)) else (model,)
+        cell = import_mindspore().nn.Cell
+        for chunk in chunks:
+            if not isinstance(chunk, cell):
+                raise InvalidArgument(
+                    "set_monitor: expected a mindspore.nn.Cell or a list of them, found "
+                    + type(chunk).__name__
+                )
+        self._of_optimizer = self._port.names_of_gradients(optimizer)
+        self._micro_steps = number_or_default(grad_acc_steps, "grad_acc_steps", 1, 1)
+        self._step = number_or_default(start_iteration, "start_iteration", 0, 0)
+        self._start = self._settings.start_step
+        self._remove()
+        self._optimizer = optimizer
+        for number, chunk in enumerate(chunks):
+            self._find_parameters(number, chunk)
+            if self._settings.xy_distribution:
+                self._watch_cells(number, chunk)
+        self._handles.append(optimizer.register_forward_pre_hook(self._before_update))
+        self._handles.append(optimizer.register_forward_hook(self._after_update))
+        known = [name for chunk in chunks for name, _ in chunk.cells_and_names()]
+        self._targets.warn_of_unmatched([*known, *self._parameters])
+
+    # ---- what is watched
+
+    def _find_parameters(self, number: int, chunk: Any) -> None:
+        names = Names(squash=self._settings.squash_name)
+        for full_name, parameter in chunk.parameters_and_names():
+            if not parameter.requires_grad or not self._targets.has_parameter(full_name, number):
+                continue
+            name = names.of(full_name)
+            self._parameters[parameter.name] = (number, name, parameter)
+            if self._settings.wg_distribution:
+                hook = self._guarded(lambda gradient, key=(number, name): self._arrived(key, gradient))
+                self._handles.append(self._port.on_gradient(parameter, hook))
+
+    def _watch_cells(self, number: int, chunk: Any) -> None:
+        names = Names(squash=self._settings.squash_name)
+        for full_name, cell in chunk.cells_and_names():
+            short = names.of(full_name)
+            name = short if self._settings.all_xy else self._targets.module_name(full_name, number)
+            if name is not None:
+                hook = self._guarded(
+                    lambda _, given, found, key=(number, name): self._called(key, given, found)
+                )
+                self._handles.append(cell.register_forward_hook(hook))
+
+    def _remove(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+        self._parameters.clear()
+
+    @property
+    def _wants(self) -> bool:
+        is_over = self._recorded >= self._settings.collect_times
+        ranks, rank = self._settings.module_ranks, self._port.rank()
+        return not is_over and self._settings.wants(self._step, self._start) and (not ranks or rank in ranks)
+
+    def _guarded(self, function: Callable[..., None]) -> Callable[..., None]:
+        """A fault of ours never stops the training."""
+
+        def call(*args: Any) -> None:
+            try:
+                if self._wants:
+                    function(*args)
+            except Exception as error:
+                self._tell(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+
+        return call
+
+    def _tell(self, reason: str) -> None:
+        if reason not in self._told:
+            self._told.add(reason)
+            log.warning("monitor: %s: training goes on", reason)
+
+    # ---- values
+
+    def _called(self, key: tuple[int, str], given: Any, found: Any) -> None:
+        micro = self._calls[key] = self._calls.get(key, -1) + 1
+        settings = self._settings
+        for place, value in (("input", given), ("output", found)):
+            for index, tensor in enumerate(self._port.tensors_of(value)):
+                name = f"{key[1]}.{place}" + (f"_{index}" if index else "")
+                if not settings.backward_only:
+                    self._add("actv", key[0], name, tensor, micro)
+                if not settings.forward_only and self._port.wants_gradient(tensor):
+                    hook = self._guarded(
+                        lambda gradient, name=name: self._add("actv_grad", key[0], name, gradient, micro)
+                    )
+                    self._port.on_gradient(tensor, hook)
+
+    def _arrived(self, key: tuple[int, str], gradient: Any) -> None:
+        self._add("grad_unreduced", *key, gradient)
+
+    def _before_update(self, _: Any, inputs: Any) -> None:
+        self._guarded(self._measure_before)(inputs[0] if inputs else ())
+
+    def _measure_before(self, gradients: Any) -> None:
+        settings = self._settings
+        if settings.wg_distribution:
+            for name, gradient in zip(self._of_optimizer, gradients):
+                if name in self._parameters:
+                    self._add("grad_reduced", *self._parameters[name][:2], gradient)
+        if settings.mv_distribution:
+            for task, attributes in _MOMENTS.items():
+                found = (getattr(self._optimizer, attribute, None) for attribute in attributes)
+                moments = next((one for one in found if isinstance(one, (list, tuple))), ())
+                for name, moment in zip(self._of_optimizer, moments):
+                    if name in self._parameters:
+                        self._add(task, *self._parameters[name][:2], moment)
+        self._measure_parameters("param_origin")
+
+    def _measure_parameters(self, task: str) -> None:
+        if self._settings.param_distribution:
+            for number, name, parameter in self._parameters.values():
+                self._add(task, number, name, parameter)
+
+    def _after_update(self, *_: Any) -> None:
+        self._guarded(self._end_step)()
+        self._rows.clear()
+        self._calls.clear()
+        self._step += 1
+
+    def _end_step(self) -> None:
+        self._measure_parameters("param_updated")
+        self._recorded += 1
+        count = self._settings.step_count_per_record
+        first = self._step // count * count
+        for task, rows in self._rows.items():
+            micro = ["micro_step"] if task in _WITH_CALLS else []
+            header = ["vpp_stage", "name", "step", *micro, *self._settings.ops]
+            path = self._folder / f"{task}_{first}-{first + count - 1}.csv"
+            try:
+                make_directory(self._folder)
+                append_lines(path, _lines(self._of_step(rows, bool(micro))), _lines([header]))
+            except Error as error:
+                self._tell(str(error))
+
+    def _of_step(self, rows: list[Row], with_calls: bool) -> Iterator[list[str]]:
+        """In the order of calls; of a parameter's gradients of several micro steps the last."""
+        kept = rows if with_calls else list({(row[0], row[1]): row for row in rows}.values())
+        for number, name, micro, values in kept:
+            step = [str(self._step), str(micro)] if with_calls else [str(self._step)]
+            yield [str(number), name, *step, *values]
+
+    def _add(self, task: str, number: int, name: str, tensor: Any, micro: int = 0) -> None:
+        self._rows.setdefault(task, []).append((number, name, micro, self._values(tensor)))
+
+    def _values(self, tensor: Any) -> list[str]:
+        ms = import_mindspore()
+        plain = tensor.astype(ms.float32) if str(tensor.dtype) == "BFloat16" else tensor
+        found = core.summarize(plain.asnumpy(), small=self._settings.eps)
+        count = found["count"]
+        values = []
+        for op in self._settings.ops:
+            if op == "shape":
+                values.append(str(list(tensor.shape)))
+            elif op == "dtype":
+                values.append(str(tensor.dtype))
+            elif op == "zeros":
+                values.append(self._text(found["small_count"] / count if count else None))  # type: ignore[operator]
+            else:
+                values.append(self._text(found.get(_FIELDS.get(op, ""))))
+        return values
+
+    def _text(self, value: Any) -> str:
+        return "nan" if value is None else str(round(value, self._settings.ndigits))
+
+
+def _lines(rows: Any) -> str:
+    return csv_text(rows).replace("\r\n", "\n")
