@@ -49,12 +49,15 @@ class Copies:
         """
         placed = {rank: entry["dtensor"] for rank, entry in entries.items() if _is_placed(entry)}
         if placed:
-            return list(_of_placements(placed))
+            found = list(_of_placements(placed))
+            # What is written on a plain tensor tells of one axis: along others a wrapper may copy it.
+            if found or not any(place.get("described") for place in placed.values()):
+                return found
         if parameter not in self._names:
             return []
         wrapped = [group for group, without in self._of_wrapper(parameter) if parameter not in without]
-        found = wrapped or self._by_module.get(parameter.rpartition(".")[0], [])
-        here = (_only(group, entries) for group in found)
+        known = wrapped or self._by_module.get(parameter.rpartition(".")[0], [])
+        here = (_only(group, entries) for group in known)
         return [group for group in here if len(group.ranks) > 1]
 
     def _of_wrapper(self, parameter: str) -> list[tuple[Group, frozenset[str]]]:
@@ -94,10 +97,14 @@ def _of_placements(placed: dict[int, Any]) -> Iterator[Group]:
             yield Group(
                 tuple(sorted(ranks)),
                 True,
-                f"it is a DTensor with Replicate along {along}",
+                f"{_what(placed[ranks[0]])} along {along}",
                 f"the reduction along {along}",
-                f"the distribution of the DTensor along {along}",
+                f"the distribution along {along}",
             )
+
+
+def _what(place: dict[str, Any]) -> str:
+    return "it is described as a copy" if place.get("described") else "it is a DTensor with Replicate"
 
 
 # ---- wrappers

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.left_out import LeftOut, left_out
+from msprobe.layout.described import place_shards, read_description
 from msprobe.layout.job import FILE, items, open_job, section, world_size
 from msprobe.layout.logical import logical_state
 from msprobe.layout.names import other_names
@@ -91,6 +92,7 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
     NothingToCompare and IoError.
     """
     result = Joined(output / "reference", output / "target")
+    descriptions = [read_description(job.folder) for job in (reference, target)]
     learned = (_Learned(), _Learned())
     names: tuple[dict[int, Prefixes], dict[int, Prefixes]] = ({}, {})
     reasons: Counter[tuple[str, str]] = Counter()
@@ -99,14 +101,13 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
         states, others = target.states_of(step), reference.states_of(step + offset)
         if not states or not others:
             continue
+        place_shards(others, descriptions[0])
+        place_shards(states, descriptions[1])
         if not result.steps:
             result.layouts = (layout_words(others), layout_words(states))
             names = other_names(others, states), other_names(states, others)
         sides = logical_state(others, names[0]), logical_state(states, names[1])
-        for known, (mine, other) in zip(learned, (sides, sides[::-1])):
-            known.put_together(mine, other.state)
-        _reduce_to_sums(*sides)
-        _shape_alike(*(one.state["inputs"][0]["tensors"] for one in sides))
+        _know_the_same(learned, sides)
         for side, one, other in zip(("reference", "target"), sides, sides[::-1]):
             for path, reason in one.not_joined.items():
                 reasons[side, reason] += 1
@@ -135,6 +136,19 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
         left_out(f"not joined: {reason}", name=what, is_difference=False) for what, reason in NOT_JOINED
     ]
     return result
+
+
+def _know_the_same(learned: tuple[_Learned, _Learned], sides: tuple[Logical, Logical]) -> None:
+    """What one side tells of how the other one lies, and what both can be compared by."""
+    for known, (mine, other) in zip(learned, (sides, sides[::-1])):
+        known.put_together(mine, other.state)
+    cut = {name for known, one in zip(learned, sides) for name in (*known.cut, *one.cut)}
+    for path in {name.rpartition(".")[0] for name in cut}:
+        for one in sides:
+            # A layer of plain shards has a class and settings of its own: which words of a vocabulary it has.
+            one.state["modules"].pop(path, None)
+    _reduce_to_sums(*sides)
+    _shape_alike(*(one.state["inputs"][0]["tensors"] for one in sides))
 
 
 def _reduce_to_sums(*sides: Logical) -> None:
@@ -172,7 +186,8 @@ def _signature(state: State, job: Job) -> Any:
         if isinstance(entry, dict) and isinstance(entry.get("dtensor"), dict)
     }
     copies = [(one.get("model"), one.get("ranks")) for one in items(section(state, "layout"), "copies")]
-    return (world_size(state) or len(job.ranks), copies, lies)
+    cut = items(section(state, "layout"), "cut")
+    return (world_size(state) or len(job.ranks), copies, lies, cut, read_description(job.folder))
 
 
 def _parts(state: State) -> int:
@@ -217,6 +232,11 @@ class _Learned:
     def __init__(self) -> None:
         self._lies: dict[str, _Lies] = {}
 
+    @property
+    def cut(self) -> list[str]:
+        """Along a dimension."""
+        return [name for name, lies in self._lies.items() if lies.dim is not None]
+
     def put_together(self, run: Logical, other: State) -> None:
         """Into the state of the run, what is known how; the others become reasons."""
         for name in run.state["parameters"] if not self._lies else ():
@@ -257,7 +277,7 @@ class _Lies:
     ranks: tuple[int, ...] = ()
     """In the order of the shards; empty: each rank has a copy."""
     dim: int | None = None
-    """Along which they lie side by side; None: they are pieces of all elements in a row."""
+    """Along which they lie side by side; None: they are copies, or pieces of all elements in a row."""
     shape: tuple[int, ...] = ()
 
 

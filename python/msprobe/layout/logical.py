@@ -35,6 +35,8 @@ class Logical:
     """
     summed: list[tuple[str, ...]] = field(default_factory=list)
     """What was added up of summands: see tensor_entry.of_sums()."""
+    cut: set[str] = field(default_factory=set)
+    """Plain parameters that are cut along a dimension, by something that says so."""
     not_joined: dict[tuple[str, ...], str] = field(default_factory=dict)
     """Why, by the keys that would lead to it."""
 
@@ -203,6 +205,8 @@ class _Joiner:
         shards = [added_up([_local(one) for one in parts.values()]) for parts in pieces.values()]
         if is_summed:
             self.result.summed.append(path)
+        if path[0] == "parameters" and len(pieces) > 1 and first["dtensor"].get("described"):
+            self.result.cut.add(path[-1])
         if len(shards) == 1 and shards[0] is not None and shape_of(shards[0]) == shape:
             return {key: value for key, value in shards[0].items() if key not in ("dtensor", "part")}
         known = [one for one in shards if one is not None]

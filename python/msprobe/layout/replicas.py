@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.files.left_out import joined
 from msprobe.files.ranges import numbers
 from msprobe.layout.copies import Copies
+from msprobe.layout.described import place_shards, read_description
 from msprobe.layout.job import each, items, section, sections
 from msprobe.layout.tensor_entry import identity
 from msprobe.native import NothingToCompare, __version__
@@ -145,9 +146,11 @@ def check_replicas(job: Job) -> ReplicaResult:
     result = ReplicaResult(job.ranks, left_out=job.left_out)
     copies: Copies | None = None
     before: dict[int, State] = {}
+    description = read_description(job.folder)
     for step, states in job.states():
         if len(states) < 2:
             continue
+        place_shards(states, description)
         copies = copies or Copies(states)
         result.steps.append(step)
         _check_step(result, step, states, before, copies)

@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from msprobe.training.model_parts import named_modules, unwrapped
+from msprobe.training.model_parts import named_modules, named_parameters, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +35,25 @@ def job_layout(models: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         "world_size": distributed.get_world_size(),
         "groups": _groups(),
         "copies": list(_copies(models)),
+        **_cut(models),
     }
+
+
+def _cut(models: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """What Megatron-core writes on plain parameters of which each rank has a shard: the dimension. Empty:
+    there is none.
+    """
+    found = {
+        f"{prefix}{name}": int(parameter.partition_dim)
+        for prefix, model in models
+        for name, parameter in named_parameters(model)
+        if getattr(parameter, "tensor_model_parallel", False) and hasattr(parameter, "partition_dim")
+    }
+    state: Any = sys.modules.get("megatron.core.parallel_state")
+    if not found or state is None:
+        return {}
+    group = state.get_tensor_model_parallel_group()
+    return {"cut": [{"axis": "tp", "ranks": _in_order(group), "parameters": found}]}
 
 
 def _groups() -> list[list[int]]:
@@ -84,6 +103,10 @@ def _wrappers(modules: frozenset[int]) -> list[Any]:
 
 
 def _ranks(group: Any) -> list[int]:
+    return sorted(_in_order(group))
+
+
+def _in_order(group: Any) -> list[int]:
     from torch import distributed
 
-    return sorted(distributed.get_process_group_ranks(group))
+    return list(distributed.get_process_group_ranks(group))

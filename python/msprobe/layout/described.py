@@ -1,0 +1,226 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""How plain tensors lie over the ranks, where something beside them says it: the training engine, when it was
+recorded (`cut` of diagnosis.json), or the user, in layout.yaml (docs/formats/layout.md).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msprobe.files.yaml_file import kind_of, read_mapping
+from msprobe.layout.job import items, section
+from msprobe.layout.tensor_entry import is_tensor, shape_of
+from msprobe.native import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from msprobe.layout.job import State
+
+FILE = "layout.yaml"
+
+_DIM = re.compile(r"[A-Za-z0-9_]+(?:\[([^\[\]]+)\])?")
+_QUALIFIERS = ("zigzag", "natural", "partial", "replicated")
+_EXPECTED = 'expected dimensions as "out[tp] in", "s[cp:zigzag] h[tp:partial]" or "h # tp:replicated"'
+
+
+@dataclass(frozen=True)
+class Lies:
+    """Of one parameter: along each axis of its mesh, which dimension is cut."""
+
+    mesh: tuple[int, ...]
+    """Ranks in row-major order."""
+    axes: tuple[str, ...]
+    sizes: tuple[int, ...]
+    placements: tuple[str, ...]
+    """Of each axis, as those of a DTensor."""
+
+    def coordinate(self, rank: int) -> list[int]:
+        """Empty for a rank that is not there."""
+        if rank not in self.mesh:
+            return []
+        at, found = self.mesh.index(rank), []
+        for size in reversed(self.sizes):
+            at, place = divmod(at, size)
+            found.append(place)
+        return found[::-1]
+
+
+@dataclass(frozen=True)
+class Description:
+    """What layout.yaml says."""
+
+    path: str
+    axes: Mapping[str, int]
+    """Axis of the ranks -> its size; the last one varies fastest."""
+    rules: Sequence[tuple[str, tuple[str, ...], int]]
+    """Pattern of names, placements along the axes, number of dimensions (0: any); the first that fits."""
+
+    def lies_of(self, name: str, dims: int) -> Lies | None:
+        """Raises InvalidArgument."""
+        for pattern, placements, count in self.rules:
+            if fnmatch.fnmatchcase(name, pattern):
+                if count != dims:
+                    raise InvalidArgument(
+                        f"{self.path}: parameters: {pattern}: expected as many dimensions as {name} has, "
+                        f"{dims}, found {count}"
+                    )
+                sizes = tuple(self.axes.values())
+                return Lies(tuple(range(math.prod(sizes))), tuple(self.axes), sizes, placements)
+        return None
+
+
+def read_description(folder: Path) -> Description | None:
+    """Of a run, or of the dump in it. None: it has no such file. Raises InvalidArgument that names file, key
+    and what is expected.
+    """
+    found = [at / FILE for at in (folder, folder.parent) if (at / FILE).is_file()]
+    if not found:
+        return None
+    path = str(found[0])
+    content = read_mapping(path)
+    unknown = set(content) - {"ranks", "parameters"}
+    if unknown:
+        raise InvalidArgument(f"{path}: {min(unknown)}: expected the keys ranks and parameters")
+    axes, rules = content.get("ranks"), content.get("parameters")
+    if not isinstance(axes, dict) or not all(type(size) is int and size > 0 for size in axes.values()):
+        raise InvalidArgument(f"{path}: ranks: expected a mapping of axes to their sizes, as dp: 2")
+    if not isinstance(rules, dict):
+        raise InvalidArgument(f"{path}: parameters: expected a mapping of names, found {kind_of(rules)}")
+    return Description(path, axes, [_rule(path, str(name), text, axes) for name, text in rules.items()])
+
+
+def _rule(path: str, name: str, text: object, axes: Mapping[str, int]) -> tuple[str, tuple[str, ...], int]:
+    where = f"{path}: parameters: {name}"
+    if not isinstance(text, str):
+        raise InvalidArgument(f"{where}: {_EXPECTED}, found {kind_of(text)}")
+    dims, _, rest = text.partition("#")
+    found: dict[str, str] = {}
+    for place, dim in enumerate(dims.split()):
+        match = _DIM.fullmatch(dim)
+        if match is None:
+            raise InvalidArgument(f"{where}: {_EXPECTED}, found {dim}")
+        for modifier in match[1].split(",") if match[1] else ():
+            _put(found, where, axes, modifier.strip(), place)
+    for modifier in rest.split():
+        _put(found, where, axes, modifier, None)
+    return name, tuple(found.get(axis, "Replicate") for axis in axes), len(dims.split())
+
+
+def _put(
+    found: dict[str, str], where: str, axes: Mapping[str, int], modifier: str, place: int | None
+) -> None:
+    axis, _, qualifier = modifier.partition(":")
+    if axis not in axes:
+        raise InvalidArgument(f"{where}: {axis}: expected one of the axes {', '.join(axes)}")
+    if axis in found:
+        raise InvalidArgument(f"{where}: {axis}: expected it once")
+    if qualifier and qualifier not in _QUALIFIERS:
+        raise InvalidArgument(f"{where}: {qualifier}: expected one of {', '.join(_QUALIFIERS)}")
+    if qualifier == "partial":
+        found[axis] = "Partial(sum)"
+    else:
+        is_copied = place is None or qualifier == "replicated"
+        found[axis] = "Replicate" if is_copied else f"Shard({place})"
+
+
+# ---- put to the entries
+
+
+def place_shards(states: dict[int, State], description: Description | None) -> None:
+    """Entries of described parameters, and of their gradients and states, get the key "dtensor", as if they
+    had been DTensors. Raises InvalidArgument.
+    """
+    if description is not None:
+        _check_size(states, description)
+    found = {
+        rank: {
+            name: (lies, shape_of(entry) or [])
+            for name, entry in section(state, "parameters").items()
+            if is_tensor(entry)
+            and "dtensor" not in entry
+            and (lies := _lies_of(state, name, len(shape_of(entry) or []), description)) is not None
+        }
+        for rank, state in states.items()
+    }
+    for rank, here in found.items():
+        places = {}
+        for name, (lies, shape) in here.items():
+            shapes = {
+                tuple(lies.coordinate(other)): known[name][1]
+                for other, known in found.items()
+                if name in known
+            }
+            places[name] = _place(lies, rank, shape, shapes)
+        _annotate(states[rank], places)
+
+
+def _check_size(states: dict[int, State], description: Description) -> None:
+    known = math.prod(description.axes.values())
+    sizes = {section(state, "layout").get("world_size", 1) for state in states.values()}
+    if sizes and sizes != {known}:
+        raise InvalidArgument(
+            f"{description.path}: ranks: expected sizes whose product is the number of processes, "
+            f"{', '.join(map(str, sorted(sizes, key=str)))}, found {known}"
+        )
+
+
+def _lies_of(state: State, name: str, dims: int, description: Description | None) -> Lies | None:
+    if description is not None:
+        return description.lies_of(name, dims)
+    for cut in items(section(state, "layout"), "cut"):
+        ranks, parameters = cut.get("ranks"), section(cut, "parameters")
+        if name in parameters and isinstance(ranks, list) and all(type(rank) is int for rank in ranks):
+            dim = parameters[name]
+            placement = f"Shard({dim})" if type(dim) is int and 0 <= dim < dims else "Replicate"
+            return Lies(tuple(ranks), (str(cut.get("axis", "tp")),), (len(ranks),), (placement,))
+    return None
+
+
+def _place(lies: Lies, rank: int, shape: list[int], others: dict[tuple[int, ...], list[int]]) -> State:
+    """As that of a DTensor. others: shapes by coordinate."""
+    coordinate = lies.coordinate(rank)
+    whole = list(shape)
+    for dim in range(len(shape)):
+        cut = [at for at, placement in enumerate(lies.placements) if placement == f"Shard({dim})"]
+        line = {
+            place: other[dim]
+            for place, other in others.items()
+            if len(place) == len(coordinate) == len(lies.sizes)
+            and len(other) == len(shape)
+            and all(place[at] == coordinate[at] for at in range(len(place)) if at not in cut)
+        }
+        if cut and line:
+            whole[dim] = sum(line.values())
+    return {
+        "shape": whole,
+        "placements": list(lies.placements),
+        "mesh": f"ranks {lies.mesh}",
+        "mesh_shape": list(lies.sizes),
+        "mesh_dims": list(lies.axes),
+        "coordinate": coordinate,
+        "local_shape": shape,
+        "described": True,
+    }
+
+
+def _annotate(value: Any, places: Mapping[str, State]) -> None:
+    """All entries of these names, and those of their states, but gradients that are not reduced yet."""
+    for one in value if isinstance(value, list) else ():
+        _annotate(one, places)
+    for key, one in value.items() if isinstance(value, dict) else ():
+        if key == "before_reduction":
+            continue
+        if key not in places:
+            _annotate(one, places)
+            continue
+        place = places[key]
+        for entry in one.values() if isinstance(one, dict) and not is_tensor(one) else [one]:
+            if is_tensor(entry) and shape_of(entry) == place["local_shape"]:
+                entry.update(dtensor=place, shape=place["shape"], part="a shard")
