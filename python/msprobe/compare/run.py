@@ -23,7 +23,7 @@ from msprobe.compare.processes import Part, lost_share, of_json, share_of, to_js
 from msprobe.compare.result import CompareResult
 from msprobe.compare.translated import FOLDER, REFERENCE_FOLDER, translated
 from msprobe.files.atomic_file import make_directory, write_text
-from msprobe.files.dump_folders import form_of
+from msprobe.files.dump_folders import form_of, framework_of
 from msprobe.files.meeting import Meeting, Process
 from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.files.result_time import unused_time
@@ -341,10 +341,13 @@ class _Comparison:
         self, files: DumpFiles, pair: DumpPair, report: Callable[[int, int], None]
     ) -> tuple[DumpFiles, DumpPair]:
         """What the verdict is found in: of two frameworks, the target as the other one would name it."""
-        if self._options.names is None or files.target.name != "dump.json":
+        names = self._options.names
+        if names is None and framework_of(files.target) == "mindspore":  # MSAdapter has the names of PyTorch
+            names = FrameworkNames() if framework_of(files.reference) == "pytorch" else None
+        if names is None or files.target.name != "dump.json":
             return files, pair
         place = Path(f"step{files.step}", f"rank{files.rank}")
-        names = self._options.names.of_pair(files.target, files.reference)
+        names = names.of_pair(files.target, files.reference)
         wanted = names.common_records()
         files = replace(
             files, target=translated(files.target, names, self._options.output / FOLDER / place, wanted)

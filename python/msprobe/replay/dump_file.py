@@ -88,7 +88,8 @@ class Dump:
             path = str(dump_file(Path(path), step, rank))
         self.path = path
         self._trace = core.read_trace(path)
-        if (self._trace.framework == "mindspore") != (self.framework == "mindspore"):
+        is_of_mindspore = self._trace.framework in ("mindspore", "mindtorch")
+        if is_of_mindspore != (self.framework == "mindspore"):
             found = "MindSpore, whose calls msprobe run_ut and op_generate run again"
             raise UnsupportedError(
                 f"{path}: expected a dump of MindSpore, found one of PyTorch"

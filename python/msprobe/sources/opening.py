@@ -41,6 +41,8 @@ def _open_file(path: str, where: Path) -> Source:
     if name.endswith((".npy", ".safetensors", *_SAVED)) or head[:2] == b"\x80\x02":
         from msprobe.sources import tensor_sources
 
+        if name.endswith(".ckpt") and head[:1] == b"\n":  # of MindSpore; torch.save begins otherwise
+            return tensor_sources.CheckpointSource(path)
         return tensor_sources.open_file(path)
     if name in ("dump.json", "debug.json", "stack.json", "construct.json"):
         from msprobe.sources import dump_sources

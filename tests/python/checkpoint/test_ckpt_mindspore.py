@@ -70,6 +70,14 @@ def test_a_weight_that_was_changed_is_named(
     assert "(mindspore, 9 parameters)" in shown
 
 
+def test_show_and_diff_read_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["show", str(FILES / "net.ckpt"), "fc1.bias"]) == 0
+    shown = capsys.readouterr().out
+    assert "fc1.bias" in shown
+    assert "float32" in shown
+    assert main(["diff", str(FILES / "net.ckpt"), str(FILES / "net.safetensors"), "ln.gamma"]) == 0
+
+
 def test_two_files_of_mindspore_keep_their_names() -> None:
     result = compare_checkpoints(FILES / "net.ckpt", FILES / "net.safetensors")
     assert result.same

@@ -146,6 +146,26 @@ def test_layers_of_a_real_pair_have_one_verdict(tmp_path: Path, run: str, status
     assert first in "".join(one["name"] for one in verdict["culprits"][:1])
 
 
+@pytest.mark.parametrize(("result", "code"), [(1.0, 0), (5.0, 1)])
+def test_a_dump_of_msadapter_is_compared_by_the_names_of_pytorch(
+    tmp_path: Path, result: float, code: int
+) -> None:
+    names = ["Module.fc.Linear.forward.0", "Torch.add.0.forward", "Functional.relu.0.forward"]
+    target = dump(tmp_path / "target", "mindspore", names, result)
+    target.write_text(target.read_text().replace('"framework": "mindspore"', '"framework": "mindtorch"'))
+    reference = dump(tmp_path / "reference", "pytorch", names)
+    assert main(["compare", str(reference), str(target), "-o", str(tmp_path / "out"), "--quiet"]) == code
+    verdict = json.loads((tmp_path / "out/verdict.json").read_text())
+    assert verdict["status"] == ("differ" if code else "equal")
+    assert "Float32" not in json.dumps(verdict)
+    for side in (target, reference):
+        side.with_name("construct.json").write_text(json.dumps(dict.fromkeys(names)))
+        side.with_name("stack.json").write_text("{}")
+    graphs = ["graph", str(reference.parent), str(target.parent), "-o", str(tmp_path / "graph"), "--quiet"]
+    assert main(graphs) in (0, 1)
+    assert list((tmp_path / "graph").glob("compare_*.vis.db"))
+
+
 def test_a_wrong_file_of_layers_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "layers.yaml").write_text("TopLayer: [a]\n")
     target = dump(tmp_path / "target", "mindspore", ["Cell.a.ReLU.forward.0"])
