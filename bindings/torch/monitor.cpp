@@ -105,14 +105,26 @@ std::vector<double> merged_values(TensorMeter& meter, const py::list& values,
 
 // Rows for pairs; one of which a side is None has none.
 void measure_pairs(TensorMeter& meter, monitor::Frame& frame, const std::vector<std::uint32_t>& labels,
-                   const py::list& left, const py::list& right) {
+                   const py::list& left, const py::list& right, bool left_is_kept) {
   if (labels.size() != left.size() || labels.size() != right.size()) {
     throw msprobe::InvalidArgument("monitor: expected as many tensors as labels");
   }
   const std::vector<at::Tensor> x = tensors_or_none(left);
   const std::vector<at::Tensor> y = tensors_or_none(right);
   const py::gil_scoped_release no_gil;
-  meter.measure_pairs(frame, labels, x, y);
+  meter.measure_pairs(frame, labels, x, y, left_is_kept);
+}
+
+// Copies for measure_pairs(), None where there is none that can be read.
+std::vector<at::Tensor> keep(const TensorMeter& meter, const py::list& kept, const py::list& values) {
+  if (kept.size() != values.size()) {
+    throw msprobe::InvalidArgument("monitor: expected as many kept tensors as tensors");
+  }
+  std::vector<at::Tensor> copies = tensors_or_none(kept);
+  const std::vector<at::Tensor> tensors = tensors_or_none(values);
+  const py::gil_scoped_release no_gil;
+  meter.keep(copies, tensors);
+  return copies;
 }
 
 at::Tensor as_tensor(const std::vector<double>& numbers) {
@@ -160,7 +172,8 @@ void register_monitor(py::module_& m) {
            py::arg("micro_step") = -1)
       .def("merged_values", &merged_values, py::arg("tensors"), py::arg("ops"))
       .def("measure_pairs", &measure_pairs, py::arg("frame"), py::arg("labels"), py::arg("left"),
-           py::arg("right"))
+           py::arg("right"), py::arg("left_is_kept") = false)
+      .def("keep", &keep, py::arg("kept"), py::arg("tensors"))
       .def("pairs", &pairs, py::arg("left"), py::arg("right"));
   m.def("monitor_spectra", &spectra, py::arg("matrices"));
   m.def("monitor_pack", &pack, py::arg("frame"), py::arg("labels"), py::arg("counted"), py::arg("counts"),

@@ -61,9 +61,16 @@ class MSPROBE_API TensorMeter {
   /// side is missing, or that cannot be read, has no elements.
   std::vector<stats::PairSums> pairs(std::span<const at::Tensor> left, std::span<const at::Tensor> right);
 
-  /// The same as rows, one for each label; a pair without elements has none.
+  /// The same as rows, one for each label; a pair without elements has none. `left_is_kept`: the left side
+  /// are copies of keep(); beside a tensor of a device they come back to it, in pieces of 2 MB at most.
   void measure_pairs(monitor::Frame& frame, std::span<const std::uint32_t> labels,
-                     std::span<const at::Tensor> left, std::span<const at::Tensor> right);
+                     std::span<const at::Tensor> left, std::span<const at::Tensor> right,
+                     bool left_is_kept = false);
+
+  /// Makes each of `kept` a copy of the tensor at its place, in memory of the host, which is used again where
+  /// it fits; undefined where there is none that can be read. Of a device it is pinned, and nobody waits for
+  /// it.
+  void keep(std::vector<at::Tensor>& kept, std::span<const at::Tensor> tensors) const;
 
  private:
   struct State;

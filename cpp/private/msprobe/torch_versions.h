@@ -38,6 +38,18 @@ inline std::optional<DType> newer_dtype_of(at::ScalarType type) noexcept {
   }
 }
 
+/// Before 2.11 torch does not tell which stream of a driver a stream of its own is.
+inline constexpr bool kTellsStreams = MSPROBE_TORCH_AT_LEAST(2, 11);
+
+/// The stream as the driver knows it; null where torch does not tell.
+inline void* native_handle([[maybe_unused]] c10::Stream stream) {
+#if MSPROBE_TORCH_AT_LEAST(2, 11)
+  return c10::impl::VirtualGuardImpl(stream.device_type()).getStreamNativeHandle(stream);
+#else
+  return nullptr;
+#endif
+}
+
 /// Before 2.12 torch tells Python alone whether a stream is captured.
 inline constexpr bool kTellsCapture = MSPROBE_TORCH_AT_LEAST(2, 12);
 

@@ -23,9 +23,9 @@ constexpr std::size_t kItems = 1024;
 constexpr std::size_t kStreams = 8;
 constexpr std::size_t kBytes = kFields * sizeof(Long);
 constexpr std::size_t kPinnedBytes = kResults * kBytes;  // of a batch each
-static_assert(kItems * sizeof(Item) <= kPinnedBytes);  // both come from one pool
+static_assert(kItems * sizeof(Item) <= kPinnedBytes);    // both come from one pool
 static_assert(kStreams * ((kResults + kBlocks) * kBytes + kItems * sizeof(Word)) + SignsToHost::kBytes <=
-              std::size_t{16} << 20);
+              Meter::kMostBytes);
 
 }  // namespace
 

@@ -63,6 +63,9 @@ class MSPROBE_API Result {
 /// that find no room are copied earlier. Thread-safe.
 class MSPROBE_API Meter {
  public:
+  /// Of the device, with the bits of signs.
+  static constexpr std::size_t kMostBytes = std::size_t{14} << 20;
+
   explicit Meter(std::unique_ptr<Device> device);
   ~Meter();
   Meter(const Meter&) = delete;

@@ -62,12 +62,12 @@ class MSPROBE_API ComingSigns {
   std::deque<Piece> pieces_;
 };
 
-/// Brings signs to the host through 4 MB of the device, which are used again and again: a stream does one
+/// Brings signs to the host through 2 MB of the device, which are used again and again: a stream does one
 /// thing behind the other. Thread-safe.
 class MSPROBE_API SignsToHost {
  public:
   static constexpr std::size_t kMostOnHost = std::size_t{256} << 20;  // two thousand million elements
-  static constexpr std::size_t kBytes = std::size_t{4} << 20;         // of the device
+  static constexpr std::size_t kBytes = std::size_t{2} << 20;         // of the device
 
   /// At most `most_on_host` bytes, and at least kBytes, wait in pinned memory: who begins more waits for the
   /// first of them.

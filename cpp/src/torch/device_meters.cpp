@@ -20,6 +20,7 @@
 #include "device/host_device.h"
 #include "msprobe/error.h"
 #include "msprobe/torch_tensors.h"
+#include "msprobe/torch_versions.h"
 
 namespace msprobe::torch_adapter {
 namespace {
@@ -54,6 +55,8 @@ Known made(c10::Device of) {
     std::unique_ptr<device::Device> found;
     if (of.is_cpu()) {
       found = device::host_device();
+    } else if (!kTellsStreams) {
+      throw UnsupportedError("the kernel needs torch 2.11, which tells the streams that it uses");
     } else if (of.is_cuda()) {
       found = device::cuda_device(of.index(), compilers());
     } else {
@@ -117,7 +120,7 @@ c10::Stream current_stream(c10::Device of) { return c10::impl::VirtualGuardImpl(
 
 device::Stream native_stream(c10::Stream stream) {
   if (stream.device_type() == c10::DeviceType::CPU) return nullptr;
-  return c10::impl::VirtualGuardImpl(stream.device_type()).getStreamNativeHandle(stream);
+  return native_handle(stream);
 }
 
 std::array<std::size_t, 3> kernel_work(c10::Device of) {

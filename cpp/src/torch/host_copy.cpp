@@ -31,6 +31,30 @@ void add_pieces(const at::Tensor& tensor, std::int64_t most, std::int64_t first,
   }
 }
 
+// Pinned where a device writes it.
+at::Tensor memory_for(const at::Tensor& tensor) {
+  const at::TensorOptions options =
+      tensor.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous);
+  if (!tensor.is_cpu()) {
+    try {
+      return at::empty(tensor.sizes(), options.pinned_memory(true));
+    } catch (const c10::Error&) {  // there is not as much
+    }
+  }
+  return at::empty(tensor.sizes(), options);
+}
+
+std::int64_t most_elements(const at::Tensor& tensor) {
+  return static_cast<std::int64_t>(device::ToHost::kBytes / tensor.element_size());
+}
+
+void copy_in_pieces(const at::Tensor& copy, const at::Tensor& tensor, bool waits) {
+  const at::Tensor flat = copy.view({-1});
+  for_pieces(tensor, most_elements(tensor), [&](const at::Tensor& piece, std::int64_t first) {
+    flat.slice(0, first, first + piece.numel()).copy_(piece, !waits);
+  });
+}
+
 }  // namespace
 
 void for_pieces(const at::Tensor& tensor, std::int64_t most, const UsePiece& use) {
@@ -44,22 +68,32 @@ at::Tensor host_copy(const at::Tensor& tensor) {
   at::Tensor copy =
       at::empty(plain.sizes(), plain.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous));
   device::Meter* const meter = is_elsewhere(plain) ? meter_of(plain.device()) : nullptr;
-  const auto most = static_cast<std::int64_t>(device::ToHost::kBytes / plain.element_size());
   if (meter != nullptr) {
     const device::Stream stream = native_stream(current_stream(plain.device()));
     meter->bring_to_host(stream, copy.mutable_data_ptr(), [&](const device::ToHost::Add& add) {
-      for_pieces(plain, most,
+      for_pieces(plain, most_elements(plain),
                  [&](const at::Tensor& piece, std::int64_t) { add(piece.const_data_ptr(), piece.nbytes()); });
     });
   } else if (plain.is_cpu()) {
     copy.copy_(plain);
   } else {
-    const at::Tensor flat = copy.view({-1});
-    for_pieces(plain, most, [&](const at::Tensor& piece, std::int64_t first) {
-      flat.slice(0, first, first + piece.numel()).copy_(piece);
-    });
+    copy_in_pieces(copy, plain, /*waits=*/true);
   }
   return copy;
+}
+
+void keep_on_host(at::Tensor& kept, const at::Tensor& tensor) {
+  const OutOfSight out_of_sight;
+  const c10::NoGradGuard no_grad;
+  const at::Tensor plain = tensor.detach();
+  if (!kept.defined() || kept.sizes() != plain.sizes() || kept.scalar_type() != plain.scalar_type()) {
+    kept = memory_for(plain);
+  }
+  if (plain.is_cpu()) {
+    kept.copy_(plain);
+  } else {
+    copy_in_pieces(kept, plain, /*waits=*/false);
+  }
 }
 
 }  // namespace msprobe::torch_adapter

@@ -19,4 +19,9 @@ void for_pieces(const at::Tensor& tensor, std::int64_t most,
 /// pinned buffers; a tensor with gaps takes some MB there. Waits for it.
 at::Tensor host_copy(const at::Tensor& tensor);
 
+/// The same into `kept`, in whose memory it lies again where that fits. Of a device the memory is pinned and
+/// the copy is queued behind what runs there: nobody waits, and whoever reads it on the host has to. Where no
+/// memory can be pinned it does wait.
+void keep_on_host(at::Tensor& kept, const at::Tensor& tensor);
+
 }  // namespace msprobe::torch_adapter

@@ -40,18 +40,6 @@ std::pair<at::Tensor, at::Tensor> moments_in(const torch::optim::Optimizer& opti
   return {};
 }
 
-// A copy, in memory that the next step uses again.
-void keep_copy(at::Tensor& kept, const at::Tensor& tensor) {
-  if (!tensor.defined() || tensor.layout() != at::kStrided) {  // a sparse one is not measured, either
-    kept = at::Tensor();
-  } else if (kept.defined() && kept.sizes() == tensor.sizes() &&
-             kept.options().type_equal(tensor.options()) && kept.device() == tensor.device()) {
-    kept.copy_(tensor);
-  } else {
-    kept = tensor.detach().clone();
-  }
-}
-
 std::string prefix_of_model(std::size_t place, std::size_t count) {
   return count > 1 ? std::to_string(place) + "." : "";
 }
@@ -158,15 +146,24 @@ void ProgramParameters::before_update(const torch::optim::Optimizer& optimizer, 
         moments.push_back(moments_in(optimizer, one->tensor).first);
         last.push_back(one->last_gradient);
       }
-      measure_pairs(monitor::Measured::kGradientMoment, parameters, gradients, moments);
-      measure_pairs(monitor::Measured::kGradientChange, parameters, gradients, last);
+      measure_pairs(monitor::Measured::kGradientMoment, parameters, gradients, moments,
+                    /*left_is_kept=*/false);
+      measure_pairs(monitor::Measured::kGradientChange, parameters, last, gradients, /*left_is_kept=*/true);
     }
     if (options_.updates) {
-      for (Parameter* one : parameters) keep_copy(one->before, one->tensor);
+      Tensors weights;
+      for (const Parameter* one : parameters) weights.push_back(one->tensor);
+      keep(&Parameter::before, parameters, weights);
     }
   }
-  if (!options_.directions || !next_recorded) return;
-  for (std::size_t i = 0; i < parameters.size(); ++i) keep_copy(parameters[i]->last_gradient, gradients[i]);
+  if (options_.directions && next_recorded) keep(&Parameter::last_gradient, parameters, gradients);
+}
+
+void ProgramParameters::keep(at::Tensor Parameter::* place, const Some& parameters, const Tensors& tensors) {
+  Tensors kept;
+  for (const Parameter* one : parameters) kept.push_back(one->*place);
+  to_.meter.keep(kept, tensors);
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i]->*place = kept[i];
 }
 
 void ProgramParameters::end_step() {
@@ -194,7 +191,9 @@ void ProgramParameters::end_step() {
     }
     measure(monitor::Measured::kMoment, parameters, first);
     measure(monitor::Measured::kSecondMoment, parameters, second);
-    if (options_.updates) measure_pairs(monitor::Measured::kUpdate, parameters, before, behind);
+    if (options_.updates) {
+      measure_pairs(monitor::Measured::kUpdate, parameters, before, behind, /*left_is_kept=*/true);
+    }
   }
 }
 
@@ -240,10 +239,10 @@ void ProgramParameters::measure(monitor::Measured of, const Some& parameters, co
 }
 
 void ProgramParameters::measure_pairs(monitor::Measured of, const Some& parameters, const Tensors& left,
-                                      const Tensors& right) {
+                                      const Tensors& right, bool left_is_kept) {
   std::vector<std::uint32_t> labels;
   for (const Parameter* one : parameters) labels.push_back(one->labels.at(of));
-  to_.meter.measure_pairs(to_.frame, labels, left, right);
+  to_.meter.measure_pairs(to_.frame, labels, left, right, left_is_kept);
 }
 
 }  // namespace msprobe::torch_adapter

@@ -58,7 +58,7 @@ class ProgramParameters {
     bool is_measured_here;  // false: another process does it
     bool is_split;          // each process has another part
     std::map<monitor::Measured, std::uint32_t> labels = {};
-    at::Tensor before = {};  // the weight before the step
+    at::Tensor before = {};  // the weight before the step, kept on the host, as the next
     at::Tensor last_gradient = {};
   };
   using Some = std::vector<Parameter*>;
@@ -70,7 +70,9 @@ class ProgramParameters {
   Some of_optimizer(const torch::optim::Optimizer& optimizer);
   TensorMeter& meter_for(monitor::Measured of);
   void measure(monitor::Measured of, const Some& parameters, const Tensors& tensors);
-  void measure_pairs(monitor::Measured of, const Some& parameters, const Tensors& left, const Tensors& right);
+  void measure_pairs(monitor::Measured of, const Some& parameters, const Tensors& left, const Tensors& right,
+                     bool left_is_kept);
+  void keep(at::Tensor Parameter::* place, const Some& parameters, const Tensors& tensors);
 
   const ProgramMonitor::Options& options_;
   monitor::Session& series_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -20,6 +21,7 @@
 #include "msprobe/torch_monitor.h"
 #include "torch/device_meters.h"
 #include "torch/device_summary.h"
+#include "torch/host_copy.h"
 #include "torch/out_of_sight.h"
 #include "torch/tensor.h"
 
@@ -61,8 +63,51 @@ std::vector<double> numbers_of(const at::Tensor& tensor) {
 // Pairs of two lists: those of the host, and those that are on their way.
 struct Pairs {
   std::vector<stats::PairSums> sums;
-  std::vector<std::size_t> of_launched;  // places in sums
+  std::vector<std::size_t> of_launched;  // places in sums, in order; of pieces the same several times
   std::vector<LaunchedPair> launched;
+};
+
+// Pairs of which the host keeps one side: that comes to the device of the other a few pieces at a time, into
+// memory that its stream uses again.
+class KeptPairs {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{2} << 20;  // of the device at a time
+
+  static_assert(device::Meter::kMostBytes + kBytes <= std::size_t{16} << 20);
+
+  explicit KeptPairs(Pairs& to) : to_(to) {}
+
+  void add(const at::Tensor& kept, const at::Tensor& now, std::size_t place) {
+    const at::Tensor flat = kept.view({-1});
+    // Pieces of a tensor with gaps are copies of their own.
+    const std::size_t each = kept.element_size() + (now.is_contiguous() ? 0 : now.element_size());
+    for_pieces(
+        now, static_cast<std::int64_t>(kBytes / each), [&](const at::Tensor& piece, std::int64_t first) {
+          const std::size_t bytes = static_cast<std::size_t>(piece.numel()) * each;
+          if (bytes_ + bytes > kBytes || (!right_.empty() && piece.device() != right_.front().device()))
+            launch();
+          left_.push_back(
+              flat.slice(0, first, first + piece.numel()).to(piece.device(), /*non_blocking=*/true));
+          right_.push_back(piece);
+          places_.push_back(place);
+          bytes_ += bytes;
+        });
+  }
+
+  void launch() {
+    const std::vector<at::Tensor> left = std::exchange(left_, {}), right = std::exchange(right_, {});
+    const std::vector<std::size_t> places = std::exchange(places_, {});
+    bytes_ = 0;
+    std::vector<LaunchedPair> launched = launch_pairs(left, right, 0);
+    std::move(launched.begin(), launched.end(), std::back_inserter(to_.launched));
+    to_.of_launched.insert(to_.of_launched.end(), places.begin(), places.end());
+  }
+
+ private:
+  Pairs& to_;
+  std::vector<at::Tensor> left_, right_;
+  std::vector<std::size_t> places_;
+  std::size_t bytes_ = 0;
 };
 
 // Rows of a frame whose numbers are still on devices.
@@ -115,8 +160,12 @@ class PendingRows final : public monitor::Pending {
         frame.fill(places_[i], monitor::sums_of(fetched[i].summary));
       }
       const std::vector<FetchedPair> pairs = fetch(pairs_);
+      stats::PairSums sums;
       for (std::size_t i = 0; i < pairs.size(); ++i) {
-        frame.fill(places_of_pairs_[i], monitor::sums_of(sums_of(pairs[i])));
+        stats::merge(sums, sums_of(pairs[i]));
+        if (i + 1 < pairs.size() && places_of_pairs_[i + 1] == places_of_pairs_[i]) continue;
+        frame.fill(places_of_pairs_[i], monitor::sums_of(sums));
+        sums = {};
       }
     } catch (const std::exception& e) {
       log(LogLevel::kWarning, std::string("monitor: measurements of a device are lost: ") + e.what());
@@ -164,7 +213,7 @@ struct TensorMeter::State {
 
   ThreadPool* pool_for(std::int64_t elements) { return elements >= kElementsForThreads ? &pool : nullptr; }
 
-  Pairs launch_pairs(std::span<const at::Tensor> left, std::span<const at::Tensor> right) {
+  Pairs launch_pairs(std::span<const at::Tensor> left, std::span<const at::Tensor> right, bool left_is_kept) {
     const std::size_t size = std::min(left.size(), right.size());
     Pairs all;
     all.sums.resize(size);
@@ -172,6 +221,7 @@ struct TensorMeter::State {
     std::vector<stats::Pair> here;
     std::vector<std::size_t> of_here;
     std::vector<at::Tensor> left_elsewhere, right_elsewhere;
+    KeptPairs of_kept(all);
     kept.reserve(2 * size);
     std::int64_t elements = 0;
     for (std::size_t i = 0; i < size; ++i) {
@@ -186,6 +236,8 @@ struct TensorMeter::State {
           here.push_back({view_of_plain(x), view_of_plain(y)});
           of_here.push_back(i);
           elements += x.numel();
+        } else if (left_is_kept) {
+          of_kept.add(x, y, i);
         } else {
           left_elsewhere.push_back(x);
           right_elsewhere.push_back(y.to(x.device()).view_as(x));
@@ -199,7 +251,11 @@ struct TensorMeter::State {
     }
     const std::vector<stats::PairSums> sums = stats::pair_sums(here, pool_for(elements));
     for (std::size_t i = 0; i < sums.size(); ++i) all.sums[of_here[i]] = sums[i];
-    all.launched = torch_adapter::launch_pairs(left_elsewhere, right_elsewhere, 0);
+    if (left_is_kept) {
+      of_kept.launch();
+    } else {
+      all.launched = torch_adapter::launch_pairs(left_elsewhere, right_elsewhere, 0);
+    }
     return all;
   }
 
@@ -291,7 +347,7 @@ std::vector<stats::PairSums> TensorMeter::pairs(std::span<const at::Tensor> left
                                                 std::span<const at::Tensor> right) {
   const OutOfSight out_of_sight;
   const c10::NoGradGuard no_grad;
-  Pairs all = state_->launch_pairs(left, right);
+  Pairs all = state_->launch_pairs(left, right, /*left_is_kept=*/false);
   if (!all.launched.empty()) collect_results();
   const std::vector<FetchedPair> fetched = fetch(all.launched);
   for (std::size_t i = 0; i < fetched.size(); ++i) {
@@ -301,21 +357,42 @@ std::vector<stats::PairSums> TensorMeter::pairs(std::span<const at::Tensor> left
 }
 
 void TensorMeter::measure_pairs(Frame& frame, std::span<const std::uint32_t> labels,
-                                std::span<const at::Tensor> left, std::span<const at::Tensor> right) {
+                                std::span<const at::Tensor> left, std::span<const at::Tensor> right,
+                                bool left_is_kept) {
   const OutOfSight out_of_sight;
   const c10::NoGradGuard no_grad;
-  Pairs all = state_->launch_pairs(left, right);
+  Pairs all = state_->launch_pairs(left, right, left_is_kept);
   std::size_t next = 0;
   for (std::size_t i = 0; i < all.sums.size(); ++i) {
+    const std::size_t first = next;
+    while (next < all.of_launched.size() && all.of_launched[next] == i) ++next;
     if (all.sums[i].count == 0) continue;
-    const bool is_pending = next < all.of_launched.size() && all.of_launched[next] == i;
     monitor::Row row;
     row.label = labels[i];
     row.kind = monitor::Kind::kPair;
-    if (!is_pending) row.sums = monitor::sums_of(all.sums[i]);
+    if (first == next) row.sums = monitor::sums_of(all.sums[i]);
     frame.add(std::move(row));
-    if (is_pending) {
-      PendingRows::of(frame).add(frame.position(labels[i], -1), std::move(all.launched[next++]));
+    for (std::size_t k = first; k < next; ++k) {
+      PendingRows::of(frame).add(frame.position(labels[i], -1), std::move(all.launched[k]));
+    }
+  }
+}
+
+void TensorMeter::keep(std::vector<at::Tensor>& kept, std::span<const at::Tensor> tensors) const {
+  const OutOfSight out_of_sight;
+  const c10::NoGradGuard no_grad;
+  kept.resize(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    try {
+      const at::Tensor tensor = tensors[i].defined() ? state_->readable(tensors[i]) : at::Tensor();
+      if (tensor.defined()) {
+        keep_on_host(kept[i], tensor);
+      } else {
+        kept[i] = at::Tensor();
+      }
+    } catch (const std::exception& e) {
+      kept[i] = at::Tensor();
+      log(LogLevel::kWarning, std::string("monitor: a tensor is not kept: ") + e.what());
     }
   }
 }

@@ -34,7 +34,7 @@ class WatchedParameter:
     labels: dict[str, int] = field(default_factory=dict)
     is_measured_here: bool = True  # False: another process of the group does it
     is_kept_here: bool = True  # the same of its gradient, and of what the optimizer keeps of it
-    before: Any = None  # weights before the step
+    before: Any = None  # weights before the step, kept on the host, as the next
     last_gradient: Any = None
 
 
@@ -112,9 +112,9 @@ class ParameterRows:
                 gradients = [view.gradient(one.tensor) for one in parameters]
                 self._measure_gradients(optimizer, view, parameters, gradients)
             if "update" in self._quantities:
-                _keep(parameters, "before", [view.master(one.tensor) for one in parameters])
+                self._keep(parameters, "before", [view.master(one.tensor) for one in parameters])
         if direction and next_recorded:
-            _keep(parameters, "last_gradient", [view.gradient(one.tensor) for one in parameters])
+            self._keep(parameters, "last_gradient", [view.gradient(one.tensor) for one in parameters])
 
     def end_step(self, optimizers: Sequence[Any]) -> None:
         """Behind the last optimizer of a recorded step."""
@@ -130,7 +130,11 @@ class ParameterRows:
             if "update" in self._quantities:
                 known = [one for one in parameters if one.before is not None]
                 self._measure_pairs(
-                    "update", known, [one.before for one in known], [view.master(one.tensor) for one in known]
+                    "update",
+                    known,
+                    [one.before for one in known],
+                    [view.master(one.tensor) for one in known],
+                    left_is_kept=True,
                 )
 
     def _measure_gradients(
@@ -146,7 +150,7 @@ class ParameterRows:
             first = [view.moments(one.tensor).first for one in parameters]
             self._measure_pairs("gradient_moment", parameters, gradients, first)
             last = [one.last_gradient for one in parameters]
-            self._measure_pairs("gradient_change", parameters, gradients, last)
+            self._measure_pairs("gradient_change", parameters, last, gradients, left_is_kept=True)
 
     # ---- measuring
 
@@ -175,7 +179,13 @@ class ParameterRows:
             self._meters[of].measure(self._frame, list(labels), list(values), self._calls)
 
     def _measure_pairs(
-        self, of: str, parameters: Sequence[WatchedParameter], left: Sequence[Any], right: Sequence[Any]
+        self,
+        of: str,
+        parameters: Sequence[WatchedParameter],
+        left: Sequence[Any],
+        right: Sequence[Any],
+        *,
+        left_is_kept: bool = False,
     ) -> None:
         chosen = [
             (one.labels[of], a, b)
@@ -184,7 +194,16 @@ class ParameterRows:
         ]
         if chosen:
             labels, lefts, rights = zip(*chosen)
-            self._meter.measure_pairs(self._frame, list(labels), list(lefts), list(rights))
+            self._meter.measure_pairs(self._frame, list(labels), list(lefts), list(rights), left_is_kept)
+
+    def _keep(self, parameters: Sequence[WatchedParameter], place: str, tensors: Sequence[Any]) -> None:
+        """Copies of tensors, for pairs of which they are the left side."""
+        kept = self._meter.keep(
+            [getattr(one, place) for one in parameters],
+            [tensor if one.is_kept_here else None for one, tensor in zip(parameters, tensors)],
+        )
+        for one, copy in zip(parameters, kept):
+            setattr(one, place, copy)
 
     def view(self, optimizer: Any) -> OptimizerView:
         return self._view(optimizer)[0]
@@ -204,43 +223,6 @@ class ParameterRows:
 def _weight(tensor: Any) -> Any:
     shard = shard_of(tensor)
     return tensor if shard is None else shard
-
-
-def _keep(parameters: Sequence[WatchedParameter], place: str, tensors: Sequence[Any]) -> None:
-    """Copies, into memory that the next step uses again."""
-    import torch
-
-    copies: list[Any] = []
-    originals: list[Any] = []
-    with torch.no_grad():
-        for one, tensor in zip(parameters, tensors):
-            local = local_part(tensor)
-            if local is None or not one.is_kept_here:
-                setattr(one, place, None)
-                continue
-            kept = getattr(one, place)
-            if (
-                kept is None
-                or kept.shape != local.shape
-                or kept.dtype != local.dtype
-                or kept.device != local.device
-            ):
-                setattr(one, place, local.detach().clone())
-            else:
-                copies.append(kept)
-                originals.append(local)
-        if copies:
-            torch._foreach_copy_(copies, originals)  # of a device in one launch
-
-
-def local_part(tensor: Any) -> Any:
-    """The shard of this process of a DTensor; any other tensor itself."""
-    if tensor is not None and hasattr(tensor, "placements") and hasattr(tensor, "to_local"):
-        import torch
-
-        with torch.no_grad():
-            return tensor.to_local()
-    return tensor
 
 
 def spectra(parameters: Sequence[WatchedParameter]) -> list[tuple[float, float]]:

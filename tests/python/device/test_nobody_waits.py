@@ -125,6 +125,46 @@ def test_the_gradient_probe_records_the_same_of_a_device(tmp_path: Path, level: 
             assert np.array_equal(signs, native_signs)
 
 
+@pytest.mark.parametrize("way", ["kernel", "operators"])
+def test_what_is_kept_from_step_to_step_comes_back_in_pieces(
+    tmp_path: Path, way: Literal["kernel", "operators"]
+) -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.large = torch.nn.Parameter(torch.randn(700, 1100))  # 3 MB
+            self.with_gaps = torch.nn.Parameter(torch.randn(1100, 600).t())
+            self.small = torch.nn.Parameter(torch.randn(()))
+
+        def forward(self, x: Any) -> Any:
+            return (x @ self.large) @ self.with_gaps.t() * self.small
+
+    waits: list[int] = []
+
+    def run(name: str) -> dict[str, list[float]]:
+        torch.manual_seed(3)
+        model = Model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+        monitor = msprobe.monitor(model, optimizer, tmp_path / name, quantities=["update", "direction"])
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            model(torch.randn(3, 700) / 1000).square().mean().backward()
+            optimizer.step()
+            waits.append(_torch.kernel_work("cpu")[2])
+        monitor.close()
+        return numbers_of(tmp_path / name)
+
+    native = run("native")
+    waits.clear()
+    with as_device(way):
+        device = run("device")
+    assert len(set(waits)) == 1, "a step waited for the device"
+    for quantity in ("update.distance", "update.ratio", "gradient_change.cosine"):
+        for parameter in ("large", "with_gaps", "small"):
+            key = f"{quantity}/{parameter}"
+            assert device[key] == pytest.approx(native[key], rel=1e-4), key
+
+
 def test_experts_of_a_device_are_counted_without_waiting(tmp_path: Path) -> None:
     class Experts(torch.nn.Module):
         def __init__(self) -> None:

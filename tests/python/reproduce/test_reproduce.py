@@ -132,6 +132,18 @@ def test_what_cannot_be_reproduced(
     assert not list(tmp_path.rglob("*.py"))
 
 
+@pytest.mark.parametrize("special", ["/dev/zero", "/dev/random"])
+def test_a_dump_file_that_is_a_link_to_a_device(
+    special: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "dump.json").symlink_to(special)
+    assert cli.main(["reproduce", str(tmp_path), "Torch.mul.0", "-o", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "dump.json" in error
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_folder_that_cannot_be_written(
     dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
