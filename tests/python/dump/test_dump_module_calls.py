@@ -189,3 +189,32 @@ def stop_inside(directory: Path) -> tuple[bool, int]:
 def test_stop_inside_of_a_call_leaves_nothing(tmp_path):
     assert run(stop_inside, tmp_path) == (True, 0)
     assert Dump(tmp_path).names[0] == "Module.0.Linear.forward.0"
+
+
+def uses_an_output_further(directory: Path, outside: bool) -> None:
+    import torch
+
+    class Uses(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            middle = x * 2
+            return (middle * 3).sum(), middle
+
+    class Both(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.uses = Uses()
+
+        def forward(self, x: Any) -> Any:
+            total, middle = self.uses(x)
+            return total + 4 * middle.sum() if outside else total
+
+    model = Both()
+    with captured(directory, model, level="L0"):
+        model(torch.ones(4, requires_grad=True)).backward()
+
+
+@pytest.mark.parametrize(("outside", "gradient"), [(False, 3.0), (True, 7.0)])
+def test_the_gradient_of_an_output_that_its_module_uses_further_is_the_whole_one(outside, gradient, tmp_path):
+    run(uses_an_output_further, tmp_path, outside)
+    record = Dump(tmp_path).data["Module.uses.Uses.backward.0"]
+    assert [record["input"][1][key] for key in ("Max", "Min")] == [gradient, gradient]

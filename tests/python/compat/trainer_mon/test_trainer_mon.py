@@ -86,6 +86,35 @@ def test_in_place_modules_and_views_go_on(
     assert float(rows["1.output", "0", "0"][0]) == 0
 
 
+@pytest.mark.parametrize(("outside", "gradient"), [(False, 3.0), (True, 7.0)])
+def test_the_gradient_of_an_output_that_its_module_uses_further_is_the_whole_one(
+    outside: bool, gradient: float, make_monitor: Callable[..., Any], run_folder: Callable[[], Path]
+) -> None:
+    class Uses(nn.Module):
+        def forward(self, x: Any) -> Any:
+            middle = x * 2
+            return (middle * 3).sum(), middle
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(4))
+            self.uses = Uses()
+
+        def forward(self, x: Any, *, outside: bool) -> Any:
+            total, middle = self.uses(x * self.scale)
+            return total + 4 * middle.sum() if outside else total
+
+    net = Both()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    monitor = make_monitor({"xy_distribution": True, "all_xy": True, "ops": ["min", "max"]})
+    monitor.set_monitor(net, optimizer)
+    net(torch.ones(4), outside=outside).backward()
+    optimizer.step()
+    rows = rows_of(run_folder(), "actv_grad")
+    assert [float(number) for number in rows["uses.output_1", "0", "0"][:2]] == [gradient, gradient]
+
+
 def test_checkpointed_modules_are_counted_once(
     make_monitor: Callable[..., Any], run_folder: Callable[[], Path]
 ) -> None:
