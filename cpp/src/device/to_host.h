@@ -18,7 +18,7 @@ namespace msprobe::device {
 /// filled. Takes nothing on the device. Thread-safe, one user after the other.
 class ToHost {
  public:
-  static constexpr std::size_t kBytes = std::size_t{4} << 20;
+  static constexpr std::size_t kBytes = std::size_t{2} << 20;
 
   explicit ToHost(std::shared_ptr<Waits> waits) : waits_(std::move(waits)) {}
 

@@ -71,7 +71,7 @@ struct Pairs {
 // memory that its stream uses again.
 class KeptPairs {
  public:
-  static constexpr std::size_t kBytes = std::size_t{2} << 20;  // of the device at a time
+  static constexpr std::size_t kBytes = device::ToHost::kBytes;  // of the device at a time
 
   static_assert(device::Meter::kMostBytes + kBytes <= std::size_t{16} << 20);
 
