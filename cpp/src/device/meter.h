@@ -59,8 +59,8 @@ class MSPROBE_API Result {
 };
 
 /// Measures tensors of one device by as few launches as it can, and brings the results of each stream to the
-/// host by one copy. Takes at most 16 MB of the device, however many tensors and streams there are: results
-/// that find no room are copied earlier. Thread-safe.
+/// host by one copy. Takes at most kMostBytes of the device, however many tensors and streams there are:
+/// results that find no room are copied earlier. Thread-safe.
 class MSPROBE_API Meter {
  public:
   /// Of the device, with the bits of signs.
