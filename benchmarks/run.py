@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every benchmark and rewrites the tables of docs/performance.md.
+"""Runs every benchmark and rewrites the tables of docs/performance_tables.md.
 
     python benchmarks/run.py --reference DIR --out DIR [--quick] [--only kernels grad_probe ...]
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ROOT = measure.HERE.parent
-_DOCUMENT = _ROOT / "docs" / "performance.md"
+_DOCUMENT = _ROOT / "docs" / "performance_tables.md"
 
 
 @dataclass(frozen=True)

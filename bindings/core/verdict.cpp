@@ -185,7 +185,7 @@ py::dict plain(const StepWalk& walk) {
   result["has_state"] = walk.has_state;
   result["gradients_agree"] = walk.gradients_agree;
   result["divided_otherwise"] = walk.divided_otherwise;
-  result["stranger"] = walk.stranger;
+  result["stranger"] = clauses(walk.stranger);
   result["unit"] = walk.unit;
   result["last_agreeing"] = walk.last_agreeing;
   result["first_differing"] = walk.first_differing;
@@ -212,7 +212,7 @@ StepWalk walk_of(const py::dict& from) {
   walk.has_state = from["has_state"].cast<bool>();
   walk.gradients_agree = from["gradients_agree"].cast<bool>();
   walk.divided_otherwise = from["divided_otherwise"].cast<bool>();
-  walk.stranger = from["stranger"].cast<std::string>();
+  walk.stranger = because_of(from["stranger"]);
   walk.unit = from["unit"].cast<double>();
   walk.last_agreeing = from["last_agreeing"].cast<std::string>();
   walk.first_differing = from["first_differing"].cast<std::string>();

@@ -102,7 +102,10 @@ class RunRecording:
         parts = ", ".join(self._recorded) or "nothing"
         steps = f"{seen.steps} step{'' if seen.steps == 1 else 's'}"
         model = type(unwrapped(seen.models[0])).__name__
-        return f"{steps} of {model} seen; recorded: {parts}: {self._settings.output}"
+        said = f"{steps} of {model} seen; recorded: {parts}: {self._settings.output}"
+        if seen.optimizer_steps == 0:  # from the first call of the model to the end of the program
+            said += "; no optimizer of torch.optim ended a step (PrecisionDebugger marks steps by hand)"
+        return said
 
     def begin(self) -> None:
         """When torch is there, and before the training."""

@@ -155,7 +155,7 @@ async function showGraph(place: GraphPlace, open: [Side, string][]): Promise<boo
   await giveOwnData(asked);
   const answer = await source.ask<TreeAnswer>("tree", asked);
   if (number !== graphNumber || asked.file !== state.file.value) return false;
-  const tree = new Tree();
+  const tree = new Tree(state.info.value?.models);
   tree.take(answer);
   for (const root of tree.roots) if (root >= 0) tree.expanded.add(root);
   batch(() => {

@@ -5,11 +5,11 @@ import type { Value } from "./types";
 
 /**
  * What a row says of a node: first what tells it from its neighbours, then the rest. A module loses the path of its
- * parent, which stands around it. The full name is in the details and in the tool tip.
+ * parent, which stands around it. The full name is in the details and in the tool tip. model: the class of the root.
  */
-export function label(name: string, parent: string): [string, string] {
+export function label(name: string, parent: string, model = "model"): [string, string] {
   const parts = name.split(".");
-  if (name === "DefaultModel") return ["model", ""];
+  if (name === "DefaultModel") return [model, ""];
   if (parts[0]!.startsWith("Apis_Between_Modules")) {
     const rank = parts[0]!.replace("Apis_Between_Modules", "").replaceAll("_", " ").trim().toLowerCase();
     return [`between modules ${parts.slice(1).join(".")}`.trim(), rank];

@@ -64,7 +64,7 @@ export function svg(): string {
       `<rect x="${x}" y="${y}" width="${WIDE - 2 * inset}" height="${height}" rx="${node.kind === 1 ? 11 : 6}" fill="${colour}" stroke="#8888"${node.kind === 9 ? ' stroke-dasharray="5 3"' : ""}/>`;
     if (kind === OPEN) parts.push(box(layout.height[i]!, dark ? "#1a1f26" : "#ffffff"));
     parts.push(box(ROW_HEIGHT, fill));
-    const [first, second] = label(node.name, tree.node(tree.parentOf(layout.id[i]!))?.name ?? "");
+    const [first, second] = label(node.name, tree.node(tree.parentOf(layout.id[i]!))?.name ?? "", tree.models[node.side]);
     const value = node.class === UNMATCHED || hidesValues ? "" : short(node.value);
     const facts = [...marksOf(node, compares, state.notes.value).reverse(), value].filter(Boolean).join(" ");
     const style = `y="${y + 17}" fill="${textOn(fill)}"`;

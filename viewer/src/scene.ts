@@ -132,7 +132,7 @@ export class Scene {
       taken[line] = 1;
       count += 1;
       const parent = this.tree.node(this.tree.parentOf(id));
-      const text = this.fit(context, label(node.name, parent?.name ?? "")[0], width / 2);
+      const text = this.fit(context, label(node.name, parent?.name ?? "", this.tree.models[node.side])[0], width / 2);
       const x = Math.max(8, (layout.depth[i]! * INDENT + 6 - view.x) * view.scale + 8);
       context.fillStyle = look.dark ? "rgba(14,17,21,.86)" : "rgba(255,255,255,.9)";
       context.beginPath();
@@ -263,7 +263,7 @@ export class Scene {
     }
     const right = this.facts(context, node, open, x + width - 8, middle, colour, soft, look, ink);
     const parent = this.tree.node(this.tree.parentOf(id));
-    const [first, second] = label(node.name, parent?.name ?? "");
+    const [first, second] = label(node.name, parent?.name ?? "", this.tree.models[node.side]);
     context.font = `600 12.5px ${FONT}`;
     context.fillStyle = colour;
     const room = right - left - 6;

@@ -20,6 +20,9 @@ export class Tree {
   private readonly parents = new Map<number, number>();
   readonly expanded = new Set<number>();
 
+  /** models: the classes of both roots, where the file says them. */
+  constructor(readonly models: (string | undefined)[] = []) {}
+
   idOf(side: Side, name: string): number {
     return this.ids.get(keyOf(side, name)) ?? -1;
   }

@@ -83,6 +83,7 @@ export interface Info {
   steps: number[];
   ranks: number[];
   microSteps: number;
+  models?: string[]; // classes of the models, of the target and the reference
   start?: [number, number] | null; // step and rank of the cause that the file names
   overflow: boolean;
   /** Overflow levels are known: from the file (`overflow`), or from its statistics. */

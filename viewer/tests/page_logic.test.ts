@@ -130,6 +130,7 @@ describe("names", () => {
     ["Apis_Between_Modules_Rank1.0", "DefaultModel", ["between modules 0", "rank1"]],
   ])("%s", (name, parent, expected) => {
     expect(label(name, parent)).toEqual(expected);
+    expect(label("DefaultModel", "", "GPT")).toEqual(["GPT", ""]);
   });
 
   it("shortens numbers", () => {

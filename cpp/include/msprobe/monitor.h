@@ -214,9 +214,9 @@ class MSPROBE_API Rules {
   std::vector<std::vector<State>> states_;  // of each series, one for each rule that watches it
 };
 
-// ---- where two trainings part
+// ---- where two trainings diverge
 //
-// Where two trainings part: the first step at which a number of one leaves the noise of the other.
+// Where two trainings diverge: the first step at which a number of one leaves the noise of the other.
 //
 // The noise of a series at a step is what its reference changes by from one recorded step to the next: its
 // band is `changes` times the change that nine in ten of the `window` changes before that step stay below

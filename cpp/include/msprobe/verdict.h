@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Do two runs agree, and where do they part? judge_dumps() goes over the calls and the training state of
+/// Do two runs agree, and where do they diverge? judge_dumps() goes over the calls and the training state of
 /// both runs in the order in which a step runs, finds the places where they differ by more than what led
 /// there explains, and chooses among those of all steps and ranks (docs/verdict.md).
 
@@ -106,10 +106,14 @@ enum class Reason : std::uint8_t {
   kModuleSetting,
   kClippingSetting,
   kOptimizerSetting,
-  kOptimizerGroups,
-  kOptimizerGroup,
+  kParameterSetting,
+  kOnlyTargetUpdates,
+  kOnlyReferenceUpdates,
+  kAndMoreParameters,
   kNoConsequence,
-  kDissimilar,
+  kOtherShape,
+  kOtherDtype,
+  kUnrelated,
   kMoreNotes
 };
 
@@ -190,7 +194,7 @@ MSPROBE_API std::string sum_text(const Explanation& sum, const Distance& found,
 // ------------------------------------------------------------------------------------------------ verdict
 
 enum class Status : std::uint8_t {
-  kEqual,     // every recorded value, and every checksum where they are recorded
+  kEqual,  // every value that both recorded, and every checksum where they are; and nothing comes of the rest
   kRounding,  // differences, all explained by rounding
   kDiffer     // more than that: with culprits, or without where no place can be named
 };
@@ -208,7 +212,8 @@ struct Verdict {
   bool has_noise = false;      // something was taken for rounding
 };
 
-/// How sure it is that this culprit is where the runs part, in (0, 1]; `place`: among the culprits, from 0.
+/// How sure it is that this culprit is where the runs diverge, in (0, 1]; `place`: among the culprits, from
+/// 0.
 MSPROBE_API double confidence(const Finding& finding, std::size_t place);
 
 // ---------------------------------------------------------------------------------------- from the files

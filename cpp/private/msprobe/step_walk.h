@@ -49,12 +49,14 @@ struct StepWalk {
   int step = 0;
   int rank = 0;
   std::vector<Finding> findings;
-  std::uint64_t compared = 0;   // records with tensors on both sides
-  std::uint64_t equal = 0;      // of these, all results equal
-  std::uint64_t differing = 0;  // values that differ: rows, and entries of the training state
-  std::uint64_t unseen = 0;     // rows of which nothing but NaN or infinities is known
-  Largest largest;              // of results of the forward pass
-  Largest largest_gradient;     // of gradients of parameters
+  std::uint64_t compared = 0;  // records with tensors on both sides
+  std::uint64_t equal = 0;     // of these, all results equal
+  /// Values that differ: rows, and entries of the training state. What one run has alone is a finding, and
+  /// no value that differs.
+  std::uint64_t differing = 0;
+  std::uint64_t unseen = 0;  // rows of which nothing but NaN or infinities is known
+  Largest largest;           // of results of the forward pass
+  Largest largest_gradient;  // of gradients of parameters
   /// The largest part of what is allowed, of all that is no finding: 1 would be one.
   Largest closest;
   bool has_state = false;
@@ -67,7 +69,7 @@ struct StepWalk {
   std::string last_agreeing, first_differing;
   /// The first tensor of another shape or dtype, or with values that have little in common with those of the
   /// reference.
-  std::string stranger;
+  Because stranger;
 
   /// What the next step of the rank begins with: how far off the optimizer left what it updated, by value,
   /// and by name.
@@ -77,7 +79,7 @@ struct StepWalk {
   /// Parameters of the reference as this step began with them.
   std::map<std::string, metrics::TensorFacts, std::less<>> parameters;
 
-  bool all_equal() const noexcept { return differing == 0; }
+  bool all_equal() const noexcept { return differing == 0 && (compared > 0 || findings.empty()); }
 };
 
 /// For files that have no more than how far off is what goes in and comes out of calls, in machine epsilons:

@@ -81,7 +81,7 @@ class Judge {
       add(std::move(note));
     }
     for (const StepWalk& walk : walks) {
-      if (!walk.stranger.empty()) add({{Reason::kDissimilar, {walk.stranger}}});
+      if (!walk.stranger.empty()) add(walk.stranger);
     }
     if (notes.size() > kMostNotes) {
       const std::size_t more = notes.size() - kMostNotes;

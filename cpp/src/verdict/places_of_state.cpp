@@ -14,6 +14,7 @@
 #include "verdict/error_model.h"
 #include "verdict/gradient_handling.h"
 #include "verdict/numbers.h"
+#include "verdict/optimizer_settings.h"
 #include "verdict/state_entry.h"
 #include "verdict/state_findings.h"
 
@@ -32,9 +33,6 @@ using trace::Json;
 // What a module says of itself that changes nothing it computes, unless something is seen of it.
 constexpr std::array<std::string_view, 5> kHowNotWhat = {"inplace", "recompute", "checkpoint",
                                                          "use_checkpoint", "gradient_checkpointing"};
-// Ways in which an optimizer computes the same thing.
-constexpr std::array<std::string_view, 4> kSameRule = {"foreach", "fused", "capturable", "differentiable"};
-
 // How far off a step may be by the rule of its optimizer, in what one rounding of each operator allows
 // (docs/formats/diagnosis.md): the step is one call, which is made of others (R3).
 double limit_of_rule() { return numbers().suspect * numbers().opaque * numbers().opaque; }
@@ -95,7 +93,6 @@ class StateWalk {
       if (*one.target == *one.reference) continue;
       found_.add(FindingKind::kRandomness, Phase::kRandomState, "rng." + one.name,
                  {Reason::kRandomState, {one.name}});
-      --walk().differing;  // it is no value of the training
     }
   }
 
@@ -464,45 +461,6 @@ class StateWalk {
     return made_of(entry, Gain::kElementwise, std::move(sources));
   }
 
-  // False when a setting differs that changes what is computed.
-  bool optimizer_settings(const Json& ours, const Json& theirs) {
-    bool same = true;
-    const auto found = [&](const std::string& name, const Json& a, const Json& b) {
-      same = false;
-      found_
-          .add_values(FindingKind::kOptimizerSetting, Phase::kOptimizerSetting, "optimizer." + name,
-                      Reason::kOptimizerSetting, {name}, a, b)
-          .effect = kInfinity;
-    };
-    const auto found_counts = [&](const std::string& name, Clause because) {
-      same = false;
-      found_
-          .add(FindingKind::kOptimizerSetting, Phase::kOptimizerSetting, "optimizer." + name,
-               std::move(because))
-          .effect = kInfinity;
-    };
-    if (!(ours["class"] == theirs["class"])) found("class", ours["class"], theirs["class"]);
-    const auto &groups = ours["groups"].items(), &others = theirs["groups"].items();
-    if (groups.size() != others.size()) {
-      found_counts("groups", {Reason::kOptimizerGroups,
-                              {std::to_string(groups.size()), std::to_string(others.size())}});
-    }
-    for (std::size_t g = 0; g < std::min(groups.size(), others.size()); ++g) {
-      const std::string prefix = "groups." + std::to_string(g);
-      for_each_differing(groups[g]["hyper"], others[g]["hyper"], prefix,
-                         [&](const std::string& key, const Json& a, const Json& b) {
-                           const std::string_view last = std::string_view(key).substr(key.rfind('.') + 1);
-                           if (!is_one_of(last, kSameRule)) found(key, a, b);
-                         });
-      const Json &a = groups[g]["parameters"], &b = others[g]["parameters"];
-      if (a == b) continue;
-      found_counts(prefix + ".parameters",
-                   {Reason::kOptimizerGroup,
-                    {std::to_string(g), std::to_string(a.items().size()), std::to_string(b.items().size())}});
-    }
-    return same;
-  }
-
   // Where one of the runs steps by the rule of its optimizer, and the other does not.
   void rule(const Json& ours, const Json& theirs) {
     const auto a = number_of(ours["off"]), b = number_of(theirs["off"]);
@@ -555,7 +513,7 @@ class StateWalk {
     found_.add_counts(Phase::kOptimizerSetting, "optimizer.step", "the optimizer steps", ours.size(),
                       theirs.size());
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
-      const bool same_settings = optimizer_settings(ours[i], theirs[i]);
+      const bool same_settings = add_optimizer_settings(found_, ours[i], theirs[i]);
       const Reached before = states(ours[i], theirs[i], false, {}, gradients);
       const Reached made = states(ours[i], theirs[i], true, before, gradients);
       rule(ours[i]["update"], theirs[i]["update"]);

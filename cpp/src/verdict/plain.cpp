@@ -74,15 +74,14 @@ class Words {
         (!ours.empty() || !theirs.empty()) && std::max(ours.size(), theirs.size()) <= kLongestValue;
     const FindingKind kind = finding_.kind;
     const bool is_missing = kind == FindingKind::kMissingCall, is_extra = kind == FindingKind::kExtraCall;
-    if (is_missing && !has_values) {
-      const std::string where = at_.empty() ? "" : in(joined({" at ", at_}), joined({"在 ", at_, " "}));
-      return in(joined({thing, " is not called by the target; the reference calls it", where}),
-                joined({"调试侧没有调用 ", thing, ";标杆侧", where, "调用了它"}));
-    }
-    if (is_extra && !has_values) {
+    if ((is_missing || is_extra) && !has_values) {
       const std::string where = at_.empty() ? "" : in(joined({" at ", at_}), joined({"(", at_, ")"}));
-      return in(joined({thing, " is called by the target alone", where}),
-                joined({"只有调试侧调用了 ", thing, where}));
+      const std::string again = number_of_call() == 0
+                                    ? ""
+                                    : in(joined({" a ", ordinal(number_of_call()), " time"}),
+                                         joined({"第 ", std::to_string(number_of_call() + 1), " 次"}));
+      return in(joined({"only the ", is_missing ? "reference" : "target", " calls ", thing, again, where}),
+                joined({"只有", is_missing ? "标杆侧" : "调试侧", again, "调用了 ", thing, where}));
     }
     if (is_missing || is_extra || kind == FindingKind::kInPlace || kind == FindingKind::kClipping ||
         thing.empty()) {
@@ -92,10 +91,9 @@ class Words {
       const bool is_setting = kind == FindingKind::kModuleAttribute ||
                               kind == FindingKind::kOptimizerSetting || kind == FindingKind::kOptimizerState;
       const auto [a, b] = told_apart(ours.empty() ? "absent" : ours, theirs.empty() ? "absent" : theirs);
-      return in(
-          joined({is_setting ? finding_.name : thing, " is ", a, ", in the reference ", b,
-                  is_setting ? "" : called}),
-          joined({is_setting ? finding_.name : thing, " 为 ", a, ",标杆侧为 ", b, is_setting ? "" : called}));
+      const std::string name = is_setting ? finding_.name : thing, place = is_setting ? "" : called;
+      return in(joined({name, " = ", a, " (reference: ", b, ")", place}),
+                joined({name, " = ", a, "(标杆侧:", b, ")", place}));
     }
     if (kind == FindingKind::kOperator || kind == FindingKind::kReduction ||
         kind == FindingKind::kRandomness) {
@@ -103,11 +101,11 @@ class Words {
           !finding_.because.empty() && finding_.because.front().reason == Reason::kResultOfEqual;
       return is_exact ? in(joined({thing, " gives another result for equal inputs", called}),
                            joined({thing, " 在输入相同时给出不同的结果", called}))
-                      : in(joined({thing, " is off by more than its inputs explain", called}),
+                      : in(joined({thing, " differs by more than its inputs explain", called}),
                            joined({thing, " 的偏差超出其输入所能解释的范围", called}));
     }
     if (kind == FindingKind::kArgument)
-      return in(joined({thing, " holds something else", called}), joined({thing, " 的值不同", called}));
+      return in(joined({thing, " has another value", called}), joined({thing, " 的值不同", called}));
     return said();
   }
 
@@ -136,13 +134,12 @@ class Words {
         thing = in(joined({"the compiled model (", name.type(), "), of which no call inside is recorded,"}),
                    joined({"编译后的模型(", name.type(), ",其内部的调用未被记录)"}));
       const bool is_inside = joined({thing, "."}).starts_with(joined({finding_.module, "."}));
-      int number = 0;
-      std::from_chars(name.count().data(), name.count().data() + name.count().size(), number);
-      if (number > 0)
-        thing = in(joined({"the ", ordinal(number), " call of ", thing}),
-                   joined({thing, " 的第 ", std::to_string(number + 1), " 次调用"}));
       const bool is_lone =
           finding_.kind == FindingKind::kMissingCall || finding_.kind == FindingKind::kExtraCall;
+      const int number = number_of_call();
+      if (number > 0 && !is_lone)
+        thing = in(joined({"the ", ordinal(number), " call of ", thing}),
+                   joined({thing, " 的第 ", std::to_string(number + 1), " 次调用"}));
       if (is_lone && !is_inside)
         thing = inside(thing, finding_.module);  // one module may stand at several places
     } else if (name.kind() == trace::NameKind::kCall) {
@@ -159,6 +156,15 @@ class Words {
     std::string part(item);
     if (const std::size_t dot = part.find('.'); dot != part.npos) part[dot] = ' ';
     return in(joined({part, " of ", thing}), joined({thing, " 的 ", part}));
+  }
+
+  // Of a module, in its step, from 0.
+  int number_of_call() const {
+    const trace::RecordName name(split(finding_.name).first);
+    int number = 0;
+    if (name.kind() == trace::NameKind::kModule)
+      std::from_chars(name.count().data(), name.count().data() + name.count().size(), number);
+    return number;
   }
 
   static std::string ordinal(int number) {

@@ -56,7 +56,6 @@ Finding& StateFindings::add(FindingKind kind, Phase phase, std::string name, Cla
   finding.name = std::move(name);
   finding.because = {std::move(because)};
   finding.distance = metrics::Distance::unmeasurable();
-  ++walk_.differing;
   return finding;
 }
 
@@ -91,7 +90,6 @@ Finding* StateFindings::judge(FindingKind kind, Phase phase, const EntryPair& en
   if (observer_) observer_({entry.name, apart, strength, explanation(place, allowed, no_name)});
   if (strength < 1) return nullptr;
   Finding& finding = add(kind, phase, entry.name, std::move(because));
-  --walk_.differing;
   finding.module = module_of(entry.name);
   finding.distance = apart;
   finding.explained = allowed.magnitude;

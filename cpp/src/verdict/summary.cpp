@@ -12,6 +12,7 @@ namespace msprobe::verdict {
 namespace {
 
 using compare::Finding;
+using compare::Reason;
 
 class Summary {
  public:
@@ -23,9 +24,10 @@ class Summary {
     walk_.unit = calls_.coarsest_unit();
     const ItemPair* largest = nullptr;
     for (const ItemPair& row : calls_.pair().matches.pairs) {
-      if (walk_.stranger.empty() && is_dissimilar(row)) walk_.stranger = calls_.item_name(row);
+      if (walk_.stranger.empty()) walk_.stranger = strange(row);
       if (!row.reference) {
-        ++walk_.differing;
+        walk_.differing +=
+            row.reason == trace::NoMatchReason::kShape || row.reason == trace::NoMatchReason::kDtype;
         continue;
       }
       if (calls_.says_nothing(row) && !is_input(calls_.pair().target_item(row).part)) continue;
@@ -41,7 +43,6 @@ class Summary {
         largest = &row;
       }
     }
-    walk_.differing += calls_.pair().matches.reference_only.size();
     if (largest != nullptr) walk_.largest.name = calls_.item_name(*largest);
     std::stable_sort(walk_.findings.begin(), walk_.findings.end(),
                      [](const Finding& a, const Finding& b) { return a.place() < b.place(); });
@@ -88,15 +89,19 @@ class Summary {
 
   // For a note: another shape or dtype, or another tensor for the larger part: two that have nothing in
   // common are sqrt(2) apart.
-  bool is_dissimilar(const ItemPair& row) const {
+  compare::Because strange(const ItemPair& row) const {
     constexpr double kLittleInCommon = std::numbers::sqrt2 / 2;
     const Item& ours = calls_.pair().target_item(row);
-    if (ours.kind != Item::Kind::kTensor || calls_.says_nothing(row)) return false;
-    if (!row.reference)
-      return row.reason == trace::NoMatchReason::kShape || row.reason == trace::NoMatchReason::kDtype;
-    return calls_.target().text(ours.dtype) !=
-               calls_.reference().text(calls_.pair().reference_item(row)->dtype) ||
-           calls_.distance(row).low > kLittleInCommon;
+    if (ours.kind != Item::Kind::kTensor || calls_.says_nothing(row)) return {};
+    const auto told = [&](Reason reason) { return compare::Because{{reason, {calls_.item_name(row)}}}; };
+    if (!row.reference) {
+      if (row.reason == trace::NoMatchReason::kShape) return told(Reason::kOtherShape);
+      if (row.reason == trace::NoMatchReason::kDtype) return told(Reason::kOtherDtype);
+      return {};
+    }
+    if (calls_.target().text(ours.dtype) != calls_.reference().text(calls_.pair().reference_item(row)->dtype))
+      return told(Reason::kOtherDtype);
+    return calls_.distance(row).low > kLittleInCommon ? told(Reason::kUnrelated) : compare::Because();
   }
 
   // Equal numbers of another dtype are not the same result. Frameworks name one in other ways.

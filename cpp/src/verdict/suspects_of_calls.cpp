@@ -193,7 +193,7 @@ class Walk {
       const Item& item = calls_.reference().all_items()[index];
       if (!is_input(item.part) || item.kind == Item::Kind::kNull || item.kind == Item::Kind::kTensor)
         continue;
-      add_value(record, trace::item_name(calls_.reference(), calls_.counterpart(record), index), "nothing",
+      add_value(record, trace::item_name(calls_.reference(), calls_.counterpart(record), index), "absent",
                 shown(calls_.reference(), item), {0, record, false, Unmeasured::Where::kInCall});
       ++found;
     }
@@ -203,7 +203,7 @@ class Walk {
   static std::string_view word_of(trace::NoMatchReason reason) {
     return reason == trace::NoMatchReason::kShape   ? "another shape"
            : reason == trace::NoMatchReason::kDtype ? "another dtype"
-                                                    : "nothing";
+                                                    : "absent";
   }
 
   void visit_gradient_flag(std::uint32_t record, const ItemPair& row) {

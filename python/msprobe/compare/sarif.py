@@ -28,7 +28,7 @@ _RULES = {
     "in_place": "A tensor was changed between two uses of it",
     "missing_call": "A call of the reference is missing",
     "extra_call": "There is a call that the reference has not",
-    "gradient": "A gradient differs more than what it is made of",
+    "gradient": "A gradient differs by more than what it is computed from explains",
     "reduction": "A communication between ranks gives another result",
     "clipping": "The clipping of gradients differs",
     "optimizer_setting": "A setting of the optimizer differs",

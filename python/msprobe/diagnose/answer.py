@@ -105,6 +105,8 @@ class Answer(Result):
     not_compared: tuple[LeftOut, ...] = ()
     """Of all parts, and of the runs themselves; the name begins with the part."""
     notes: tuple[str, ...] = field(default=())
+    noticed: tuple[str, ...] = ()
+    """Where the runs follow each other: what differs in how they compute, without consequence."""
     again: tuple[str, ...] = ()
     """The commands that record the target again and compare, once the cause is removed."""
     ignored: tuple[Cause, ...] = ()

@@ -26,6 +26,7 @@ PAGE = "index.html"
 
 _MOST_FRAMES = 2
 _MOST_OTHERS = 3
+MOST_NOTICED = 3  # the report of the dumps has all
 
 
 def answer_json(answer: Answer, a: Path, b: Path, output: Path) -> str:
@@ -59,6 +60,7 @@ def answer_json(answer: Answer, a: Path, b: Path, output: Path) -> str:
         "graph": None if answer.graph is None else relative(answer.graph, output),
         "next": list(answer.next_commands),
         "notes": list(answer.notes),
+        "noticed": list(answer.noticed),
         "inputs": {"reference": str(a), "target": str(b)},
     }
     return json.dumps(content, indent=1) + "\n"
@@ -78,6 +80,7 @@ def console_text(answer: Answer, output: Path, paint: Paint = PLAIN) -> str:
     lines = [paint.answer(printable(answer.sentence), good=answer.follows)]
     unseen = missing_lines(answer.not_compared, beside=answer.sentence)
     lines += [f"  not compared: {printable(one)}" for one in unseen]
+    lines += [f"  noticed: {printable(one)}" for one in answer.noticed[:MOST_NOTICED]]
     if answer.cause is not None:
         lines.append(f"  {_reason(answer)} (confidence {answer.cause.confidence:.0%})")
         lines += _frames(answer.cause)

@@ -208,6 +208,7 @@ def _diagnose(
         if is_explained
         else tuple(_missing(cause, parts, a, b, comparison.offset, can_have_packs=not comparison.is_across)),
         next_commands=tuple(commands),
+        noticed=tuple(comparison.noticed) if cause is None else (),
         again=_again(a, b) if cause is not None else (),
         graph=page,
         notes=(

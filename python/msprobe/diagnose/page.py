@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from msprobe.diagnose.answer import STAGES, stage_status
-from msprobe.diagnose.answer_file import relative
+from msprobe.diagnose.answer_file import MOST_NOTICED, relative
 from msprobe.diagnose.curves import curves
 from msprobe.files.left_out import lines as missing_lines
 from msprobe.files.page import POLICY, bullets, card, file_beside, scriptless_page, shown
@@ -53,6 +53,7 @@ def _header(answer: Answer, a: Path, b: Path) -> str:
         f'<p class="reason">not compared: {shown(one)}</p>'
         for one in missing_lines(answer.not_compared, beside=answer.sentence)
     ]
+    lines += [f'<p class="reason">noticed: {shown(one)}</p>' for one in answer.noticed[:MOST_NOTICED]]
     if answer.cause is not None:
         sure = f'<span class="soft">(confidence {answer.cause.confidence:.0%})</span>'
         lines.append(f'<p class="reason">{shown(answer.cause.reason)} {sure}</p>')

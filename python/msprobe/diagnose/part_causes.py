@@ -71,7 +71,7 @@ def of_setting(one: Ranked) -> Cause:
         name=f"{difference.check}: {difference.name}",
         reason=one.reason,
         confidence=one.confidence,
-        plain=f"{difference.name} is {difference.target}, in the reference {difference.reference}",
+        plain=f"{difference.name} = {difference.target} (reference: {difference.reference})",
         values=(difference.target, difference.reference),
         acts=one.acts,
     )

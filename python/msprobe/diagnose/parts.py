@@ -84,6 +84,8 @@ class Comparison:
         self.dump_result: CompareResult | None = None
         self.culprits: list[Culprit] = []
         self.notes: list[str] = []
+        self.noticed: list[str] = []
+        """What differs in the dumps without consequence."""
         self.is_across = are_of_two(a.dump, b.dump) if a.dump and b.dump else False
         """One run is of MindSpore, the other one of PyTorch."""
         self._pair: tuple[Path, Path] | None = None
@@ -328,6 +330,7 @@ class Comparison:
         if self.culprits and not self._options.all_tables:
             result = self._with_table(result, self.culprits[0])
         self.dump_result = result
+        self.noticed = list(result.verdict.notes)
         files = write_outputs(result, self.culprits, neighbours=self._neighbours)
         causes = tuple(of_culprit(culprit, self.culprits, result) for culprit in self.culprits)
         return PartResult(
@@ -340,7 +343,7 @@ class Comparison:
             first_step=causes[0].step if causes else None,
             clear_step=causes[0].step if causes else None,
             steps=tuple(sorted({pair.step for pair in result.pairs})),
-            evidence=tuple(result.verdict.notes[:_MOST_EVIDENCE]),
+            evidence=tuple(self.noticed[:_MOST_EVIDENCE]) if causes else (),
         )
 
     def _dumps(self) -> tuple[Path, Path]:

@@ -86,7 +86,8 @@ class RunFolder:
     def training(self) -> list[str]:
         """What ran, without msprobe."""
         place = next((at for at, word in enumerate(self.started_as) if word == "msprobe"), None)
-        started = self._launcher if place is None else self.started_as[: place + 1]
+        is_launched = place is not None and "--ranks" not in self.started_as  # by more than msprobe itself
+        started = self.started_as[: place + 1] if is_launched else self._launcher
         return words_of_program(started, self.program)
 
     @property

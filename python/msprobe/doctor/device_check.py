@@ -198,7 +198,7 @@ def _differences(case: _Case, way: str, expected: dict[str, Any]) -> list[str]:
             wrong.append("digest")
         elif not all(_is_close(a, b, ours["norm"]) for a, b in zip(theirs["sums"], ours["sums"])):
             wrong.append("sketch")
-    return [f"{case.name}: {key} is {found.get(key)}, on the host {expected.get(key)}" for key in wrong]
+    return [f"{case.name}: {key} = {found.get(key)} (on the host: {expected.get(key)})" for key in wrong]
 
 
 def _in_float64(torch: Any, x: Any) -> dict[str, Any]:

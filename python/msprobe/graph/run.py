@@ -16,6 +16,7 @@ from msprobe.files.atomic_file import make_directory
 from msprobe.files.left_out import left_out
 from msprobe.files.result_time import unused_time
 from msprobe.graph.inputs import Folders, Inputs, Layout, Paths, find_units
+from msprobe.graph.model_names import add_model_names
 from msprobe.native import InvalidArgument, core, log
 from msprobe.terminal.progress import Progress
 
@@ -175,6 +176,7 @@ def write_graph(paths: Paths, options: GraphOptions, stopped: threading.Event | 
             findings=partial(_tuples, options.findings) if options.findings is not None else None,
             progress=progress,
         )
+    add_model_names(file, inputs)
     if summary.without_stacks:
         more = len(summary.without_stacks) - 1
         log.warning(

@@ -138,7 +138,7 @@ class _ByValues:
         run = self._with("target", names, target)
         parts = None if run is None else self._parting(target, run, names)
         if run is not None:
-            said = "with its own values is itself", "with its own values is another one at"
+            said = "with its own values is itself", "with its own values differs at"
             self._runs.note_parting("target", self._changes(names, target), parts, *said)
         return run is not None and parts is None
 

@@ -27,7 +27,7 @@ class FirstCall:
     at: str = ""
     """ "train.py:12"; empty: not known."""
     equal_inputs: bool = True
-    """What goes in is equal to the bit; else it is the first call that is given something else."""
+    """What goes in is equal to the bit; else it is the first call that gets other inputs."""
     only_in_one: bool = False
     """The other run does not make it."""
 
@@ -42,7 +42,7 @@ class FirstCall:
         at = f" at {self.at}" if self.at else ""
         if self.only_in_one:
             return f"{self.name}{at} is called in one run alone"
-        how = "gives other bits for equal inputs" if self.equal_inputs else "is given something else"
+        how = "gives other bits for equal inputs" if self.equal_inputs else "gets other inputs"
         return f"{self.name}{at} {how}"
 
 

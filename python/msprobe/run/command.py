@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 
 from msprobe.terminal.command_line import Parser, add_junit
@@ -72,6 +73,9 @@ def main(arguments: list[str], *, command: str = "run") -> int:
     at_start(changes, in_this_process=True)
     settings = _settings(asked, asked.output)
     program = Program(words, is_module=is_module)
+    started_as = [*words_before_run(command), command, *_kept(ours)]
+    if PART_OF_RUN in os.environ:
+        started_as = shlex.split(os.environ[PART_OF_RUN])
     if rank_of_process() == 0 and PART_OF_RUN not in os.environ:  # the others begin when this one does
         _make_room(parser, settings, force=asked.force)
     disarm()
@@ -80,7 +84,7 @@ def main(arguments: list[str], *, command: str = "run") -> int:
         [*(["-m"] if is_module else []), *words],
         shows_progress=not asked.quiet,
         junit="junit" in asked.format,
-        started_as=[*words_before_run(command), command, *_kept(ours)],
+        started_as=started_as,
         beside=lambda: [
             *recorders(changes),
             *_live(asked),
@@ -102,7 +106,7 @@ def main(arguments: list[str], *, command: str = "run") -> int:
     other = mindspore_recording(
         settings,
         [*(["-m"] if is_module else []), *words],
-        [*words_before_run(command), command, *_kept(ours)],
+        started_as,
     )
     try:
         code = program.run(lambda ending: _end(recording, other, ending, quiet=asked.quiet))
@@ -150,6 +154,7 @@ def _run_ranks(
     parser: argparse.ArgumentParser, asked: argparse.Namespace, ours: list[str], words: list[str]
 ) -> int:
     """Several processes on this machine; with --against-one also one, and the diagnosis."""
+    from msprobe.recording.launch import words_before_run
     from msprobe.run.ranks import run_ranks
 
     settings = _settings(asked, asked.output)
@@ -162,7 +167,9 @@ def _run_ranks(
         if not asked.quiet:
             many = "1 process" if count == 1 else f"{count} processes"
             print(f"msprobe: {many} -> {folder}", file=sys.stderr, flush=True)
-        code = run_ranks(count, ["run", *options, "-o", folder, *words])
+        ranks = ["--ranks", str(count)] if count > 1 else []
+        started_as = [*words_before_run(), "run", *ranks, *_kept(options)]
+        code = run_ranks(count, ["run", *options, "-o", folder, *words], started_as)
         if code:
             return code
     if not asked.against_one:

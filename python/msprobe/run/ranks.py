@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -17,20 +18,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PART_OF_RUN = "MSPROBE_PART_OF_RUN"
-"""Of a process that was started here: its folder is free."""
+"""Of a process that was started here, whose folder is free: the words of the command that started it."""
 
 _LOOKS_EVERY = 0.05  # seconds
 _KILLED_AFTER = 10  # seconds between being asked to end and being killed
 
 
-def run_ranks(count: int, words: Sequence[str]) -> int:
+def run_ranks(count: int, words: Sequence[str], started_as: Sequence[str]) -> int:
     """Runs `python -m msprobe WORDS` in each rank, with the variables of a launcher, and waits for all. Cores
-    are divided among them. Returns 0, or the exit code of the first rank that failed: the others are ended
-    then, as they would wait for it.
+    are divided among them. started_as: what a person types for it, without folder and program. Returns 0, or
+    the exit code of the first rank that failed: the others are ended then, as they would wait for it.
     """
     port = _free_port()
     processes = [
-        subprocess.Popen([sys.executable, "-m", "msprobe", *words], env=_environment(rank, count, port))
+        subprocess.Popen(
+            [sys.executable, "-m", "msprobe", *words], env=_environment(rank, count, port, started_as)
+        )
         for rank in range(count)
     ]
     try:
@@ -44,7 +47,7 @@ def threads_of_rank(count: int) -> int:
     return max(1, len(os.sched_getaffinity(0)) // count)
 
 
-def _environment(rank: int, count: int, port: int) -> dict[str, str]:
+def _environment(rank: int, count: int, port: int, started_as: Sequence[str]) -> dict[str, str]:
     place = {
         "RANK": rank,
         "LOCAL_RANK": rank,
@@ -53,7 +56,7 @@ def _environment(rank: int, count: int, port: int) -> dict[str, str]:
         "GROUP_RANK": 0,
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": port,
-        PART_OF_RUN: 1,
+        PART_OF_RUN: shlex.join(started_as),
     }
     threads = {"OMP_NUM_THREADS": str(threads_of_rank(count))}
     return {**threads, **os.environ, **{name: str(value) for name, value in place.items()}}

@@ -20,7 +20,8 @@ _MOST_ROWS = 40
 
 _EPILOG = """exit code: 0 it was shown, 2 an error.
 FILE: a .npy, .pt, .safetensors or .vis.db file, dump.json, stack.json, construct.json, a pack of the config
-check, a JSON file; or a folder of msprobe run, with a dump, a checkpoint of any layout, or RL key data.
+check, a JSON file, a table (.csv); or a folder of msprobe run, with a dump, a checkpoint of any layout, or
+RL key data.
 NAME: a tensor, parameter, record, item of a record, table, node or entry; with * or ? all that match are
 listed.
 example: msprobe show run_a Functional.linear.0.forward

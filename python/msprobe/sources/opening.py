@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SAVED = (".pt", ".pth", ".bin", ".ckpt")
 _KINDS = (
     "a .npy, .pt, .safetensors or .vis.db file, dump.json, stack.json, construct.json, a pack (.zip), "
-    "another JSON file, or a folder with a dump, a checkpoint or RL key data"
+    "another JSON file, a table (.csv), or a folder with a dump, a checkpoint or RL key data"
 )
 
 
@@ -48,7 +48,7 @@ def _open_file(path: str, where: Path) -> Source:
         from msprobe.sources import dump_sources
 
         return dump_sources.open_file(path)
-    if head.startswith(b"SQLite format 3\0") or name.endswith((".zip", ".json")):
+    if head.startswith(b"SQLite format 3\0") or name.endswith((".zip", ".json", ".csv")):
         from msprobe.sources import other_sources
 
         return other_sources.open_file(path, is_database=head.startswith(b"SQLite"))

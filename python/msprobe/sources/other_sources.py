@@ -1,9 +1,11 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Packs of the config check, databases, records of RL key data, small JSON files."""
+"""Packs of the config check, databases, records of RL key data, small JSON files, tables."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sqlite3
 from pathlib import Path
@@ -279,7 +281,43 @@ class JsonSource(Source):
         )
 
 
+class TableSource(Source):
+    """A table: losses of a run, calls of a comparison. An entry is a row, by its first column."""
+
+    kind = "table"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        with open_to_read(path) as file:
+            data = file.read(_LARGEST_JSON + 1)
+        self._is_cut = len(data) > _LARGEST_JSON
+        text = data[:_LARGEST_JSON].decode("utf-8", "replace")
+        lines = list(csv.reader(io.StringIO(text, newline="")))
+        self._columns, self._lines = (
+            (lines[0], lines[1 : -1 if self._is_cut else None]) if lines else ([], [])
+        )
+
+    def title(self) -> str:
+        rows = f"the first {len(self._lines)} rows" if self._is_cut else f"{len(self._lines)} rows"
+        return f"{self.path}: a table of {rows}: {', '.join(self._columns)}"
+
+    def rows(self) -> list[Row]:
+        return [Row(line[0], "  ".join(line[1:]), self._data(line)) for line in self._lines if line]
+
+    def entry(self, name: str) -> Entry:
+        line = next((line for line in self._lines if line and line[0] == name), None)
+        if line is None:
+            raise self.missing(name)
+        data = self._data(line)
+        return Text(name, [f"{column}: {value}" for column, value in data.items()], data)
+
+    def _data(self, line: list[str]) -> dict[str, Any]:
+        return {"name": line[0], **dict(zip(self._columns, line))}
+
+
 def open_file(path: str, *, is_database: bool) -> Source:
     if is_database:
         return DatabaseSource(path)
+    if path.lower().endswith(".csv"):
+        return TableSource(path)
     return PackSource(path) if path.lower().endswith(".zip") else JsonSource(path)

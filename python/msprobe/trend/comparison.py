@@ -81,7 +81,7 @@ class Comparison:
             of_rank = f" of rank {self.rank}" if self.ranks > 1 and len(self.in_ranks) > 1 else ""
             return (
                 f"{self.target} diverges from {self.reference} at step {first.step}{where}: {first.series}"
-                f"{of_rank} is {first.target:.6g}, the reference {first.reference:.6g} ± {first.band:.2g}"
+                f"{of_rank} = {first.target:.6g} (reference: {first.reference:.6g} ± {first.band:.2g})"
             )
         if self.first_difference is None:
             return f"{self.target} is equal to {self.reference} to the last bit{where}"

@@ -39,34 +39,32 @@ TEST_CASE("reasons: every one has a word of its own and a sentence in both langu
 
 TEST_CASE("reasons: a sentence is made of its clauses and of what they are about") {
   const Because because = {{Reason::kResultOfEqual, {"f.0", "f.0.output.0"}}, {Reason::kRandom, {}}};
-  CHECK(text_of(because) == "what goes into f.0 agrees, f.0.output.0 does not (a random operator)");
+  CHECK(text_of(because) == "the inputs of f.0 agree, f.0.output.0 does not (a random operator)");
   CHECK(text_of(because, Language::kChinese) == "f.0 的输入一致,而 f.0.output.0 不一致(随机算子)");
   // What a name holds is no pattern, and what is missing stays empty.
   CHECK(text_of({{Reason::kMissingCall, {"{0} {1}"}}}) == "only the reference calls {0} {1}");
-  CHECK(text_of({{Reason::kResultOfEqual, {"f"}}}) == "what goes into f agrees,  does not");
+  CHECK(text_of({{Reason::kResultOfEqual, {"f"}}}) == "the inputs of f agree,  does not");
   CHECK(text_of({{Reason::kOnlyTargetHas, {"buffer", "x"}}}, Language::kChinese) == "只有调试侧有缓冲区 x");
 }
 
 TEST_CASE("plain words: modules by their paths, functions by their names, calls by their numbers") {
   Finding gelu = finding(FindingKind::kOperator, "Functional.gelu.3.backward");
   CHECK(plain_text(gelu, "model.py:30") ==
-        "the backward of gelu in blocks.0 is off by more than its inputs explain, called at model.py:30");
+        "the backward of gelu in blocks.0 differs by more than its inputs explain, called at model.py:30");
   gelu.because = {{Reason::kResultOfEqual, {}}};
   CHECK(plain_text(gelu) == "the backward of gelu in blocks.0 gives another result for equal inputs");
   CHECK(plain_text(gelu, "m.py:3", Language::kChinese) ==
         "blocks.0 中的 gelu 的反向 在输入相同时给出不同的结果(调用处 m.py:3)");
   CHECK(plain_text(finding(FindingKind::kMissingCall, "Module.layers.0.rot.Rotary.forward.2", "layers.2"),
-                   "m.py:3") ==
-        "the third call of layers.0.rot in layers.2 is not called by the target; the reference calls it at "
-        "m.py:3");
+                   "m.py:3") == "only the reference calls layers.0.rot in layers.2 a third time at m.py:3");
   CHECK(plain_text(finding(FindingKind::kExtraCall, "Distributed.all_reduce.0.forward", "")) ==
-        "all_reduce is called by the target alone");
+        "only the target calls all_reduce");
   CHECK(plain_text(finding(FindingKind::kArgument, "Tensor.__add__.0.forward.input.1", "mlp")) ==
-        "input 1 of add in mlp holds something else");
+        "input 1 of add in mlp has another value");
   Finding eps = finding(FindingKind::kModuleAttribute, "norm.eps");
   eps.target_value = "0.10000000000000001";
   eps.reference_value = "1e-05";
-  CHECK(plain_text(eps) == "norm.eps is 0.1, in the reference 1e-05");
+  CHECK(plain_text(eps) == "norm.eps = 0.1 (reference: 1e-05)");
 }
 
 TEST_CASE("the sum says what came in, what is made of it, what is allowed and what was found") {

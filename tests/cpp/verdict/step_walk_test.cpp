@@ -139,12 +139,11 @@ TEST_CASE("clipping: what one of the runs does to all gradients is named, whatev
   const std::string quarter = gradients(entry({0.25}), entry({0.5})),
                     half = gradients(entry({0.5}), entry({1}));
   CHECK(told(made, quarter) ==
-        "between backward() and the optimizer the gradients are unchanged, in the reference scaled: their "
-        "norm is "
-        "1 and 0.25 times as large then");
-  CHECK_THAT(told(half, quarter), Catch::Matchers::Contains("are scaled, in the reference scaled"));
+        "between backward() and the optimizer the gradients are unchanged (reference: scaled); their norm is "
+        "multiplied by 1 (reference: 0.25)");
+  CHECK_THAT(told(half, quarter), Catch::Matchers::Contains("are scaled (reference: scaled)"));
   CHECK_THAT(told(made, gradients(entry({1}), entry({0.5}))),
-             Catch::Matchers::Contains("are unchanged, in the reference changed"));
+             Catch::Matchers::Contains("are unchanged (reference: changed)"));
   CHECK(told(quarter, quarter).empty());
   CHECK(told(made, made).empty());
 }
@@ -157,7 +156,7 @@ TEST_CASE("clipping: a call that is given no gradient clips nothing") {
   const StepWalk step = walk({"", clipping("{}")}, {"", clipping(R"({"w": )" + entry() + "}")});
   const Finding* const missing = found(step, FindingKind::kClipping);
   REQUIRE(missing != nullptr);
-  CHECK(text_of(missing->because) == "gradients are clipped 0 times, in the reference 1");
+  CHECK(text_of(missing->because) == "gradients are clipped 0 times (reference: 1)");
 }
 
 TEST_CASE("gradients agree: within 9 x 256 roundings in float32, within 9 x 3 of one kernel in 16 bits") {
@@ -251,4 +250,32 @@ TEST_CASE("confidence: by how far it is beyond the limit, less in noise, and hal
   CHECK(compare::confidence(measured, 0) == Approx(0.9 - 0.4 / 4));
   measured.exact_before = true;
   CHECK(compare::confidence(measured, 0) == Approx(0.95 - 0.45 / 4));
+}
+
+// ---- settings of the optimizer
+
+TEST_CASE("optimizer: parameters with another setting are named, however they are grouped") {
+  const auto group = [](const std::string& names, const std::string& decay) {
+    return R"({"hyper": {"lr": 0.1, "weight_decay": )" + decay + R"(, "foreach": null}, "parameters": [)" +
+           names + "]}";
+  };
+  const auto told = [](const std::string& target, const std::string& reference) {
+    const auto optimizer = [](const std::string& groups) {
+      return R"("optimizer": [{"class": "A", "groups": [)" + groups + "]}]";
+    };
+    std::vector<std::string> said;
+    for (const Finding& one : walk({"", optimizer(target)}, {"", optimizer(reference)}).findings)
+      said.push_back(text_of(one.because));
+    return said;
+  };
+  const std::string decayed = group(R"("w", "n.w")", "0.1"), all = group(R"("w", "n.w", "n.b")", "0.1"),
+                    rest = group(R"("n.b")", "0.0"), bare = group(R"("n.w", "n.b")", "0.0");
+  using Said = std::vector<std::string>;
+  CHECK(told(all, decayed + ", " + rest) == Said{"optimizer: weight_decay = 0.1 (reference: 0.0) for n.b"});
+  CHECK(told(all, group(R"("w")", "0.1") + ", " + bare) ==
+        Said{"optimizer: weight_decay = 0.1 (reference: 0.0) for n.w and 1 more parameters"});
+  CHECK(told(decayed, all) == Said{"optimizer: only the reference updates n.b"});
+  CHECK(told(decayed + ", " + rest, rest + ", " + decayed).empty());
+  CHECK(told(decayed, group(R"("w", "n.w")", "0.2")) ==
+        Said{"optimizer: groups.0.weight_decay = 0.1 (reference: 0.2)"});
 }

@@ -100,7 +100,9 @@ def test_hostile_names_stay_data(name):
     assert page.scripts["code"] == harmless.scripts["code"]
     assert page.rows(0)["strings"][0] == name
     said = name.encode("utf-8", "replace").decode()
-    assert page.data["culprits"][0]["reason"] == f"{said} differs, and no recorded call made the difference"
+    assert (
+        page.data["culprits"][0]["reason"] == f"{said} differs, and no recorded call produced the difference"
+    )
     assert page.data["notes"] == [name]
 
 

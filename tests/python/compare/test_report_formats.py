@@ -48,7 +48,7 @@ def test_the_terminal_shows_the_verdict_the_place_and_the_files():
         "  not compared: step 2 (only in the reference)",
         "  1. operator Functional.gelu.3.forward in blocks.0.mlp",
         "     step 0, rank 1, confidence 95%",
-        "     what goes into Functional.gelu.3.forward agrees, output.0 does not",
+        "     the inputs of Functional.gelu.3.forward agree, output.0 does not",
         "     at /home/me/my model/net.py:12 in forward: y = self.fc(x)",
         "     at /home/me/train.py:90 in <module>: main()",
         "  /out/report.html",

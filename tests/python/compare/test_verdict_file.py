@@ -256,25 +256,24 @@ FRAMES = ["File /home/me/model.py, line 30, in forward, \n x = self.rot(x)"]
     [
         (
             {"kind": "missing_call", "name": MODULE, "module": "layers.2", "is_of_reference": True},
-            "layers.2.rot is not called by the target; the reference calls it at model.py:30",
+            "only the reference calls layers.2.rot at model.py:30",
         ),
         (
             {"kind": "missing_call", "name": MODULE[:-1] + "1", "is_of_reference": True},
-            "the second call of layers.2.rot in blocks.0.mlp is not called by the target; "
-            "the reference calls it at model.py:30",
+            "only the reference calls layers.2.rot in blocks.0.mlp a second time at model.py:30",
         ),
         (
             {"kind": "extra_call", "name": "Tensor.tanh.4.forward", "module": "layers.2"},
-            "tanh in layers.2 is called by the target alone at model.py:30",
+            "only the target calls tanh in layers.2 at model.py:30",
         ),
         (
             {"kind": "module_attribute", "name": "layers.1.norm.eps", "target_value": "0.1",
              "reference_value": "1e-05"},
-            "layers.1.norm.eps is 0.1, in the reference 1e-05",
+            "layers.1.norm.eps = 0.1 (reference: 1e-05)",
         ),
         (
             {"kind": "operator", "name": "Module.head.Linear.backward.0", "because": [("result", ["it"])]},
-            "the backward of head is off by more than its inputs explain, called at model.py:30",
+            "the backward of head differs by more than its inputs explain, called at model.py:30",
         ),
         (
             {"kind": "weight", "name": "head.weight", "because": [("parameter_differs", ["x"])]},
@@ -294,8 +293,8 @@ def test_values_have_the_digits_that_tell_them_apart():
     values = {"target_value": "0.30000001192092896", "reference_value": "0.3"}
     compared = a_difference(kind="module_attribute", name="drop.p", distance=math.inf, **values)
     (culprit,) = culprits_of(compared.verdict)
-    assert culprit.plain == "drop.p is 0.30000001, in the reference 0.3"
+    assert culprit.plain == "drop.p = 0.30000001 (reference: 0.3)"
     values = {"target_value": "0.100000001", "reference_value": "1e-05"}
     compared = a_difference(kind="module_attribute", name="norm.eps", distance=math.inf, **values)
     (culprit,) = culprits_of(compared.verdict)
-    assert culprit.plain == "norm.eps is 0.1, in the reference 1e-05"
+    assert culprit.plain == "norm.eps = 0.1 (reference: 1e-05)"

@@ -39,16 +39,16 @@ def test_a_port_that_is_right_agrees_within_rounding(recorded: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("eps", "ln.eps is 0.01, in the reference 1e-05"),
-        ("gelu", "act.approximate is tanh, in the reference none"),
-        ("relu", "act.class is ReLU, in the reference GELU"),
-        ("axis", "sm.dim is 0, in the reference -1"),
-        ("rate", "lr is 0.02, in the reference 0.01"),
+        ("eps", "ln.eps = 0.01 (reference: 1e-05)"),
+        ("gelu", "act.approximate = tanh (reference: none)"),
+        ("relu", "act.class = ReLU (reference: GELU)"),
+        ("axis", "sm.dim = 0 (reference: -1)"),
+        ("rate", "lr = 0.02 (reference: 0.01)"),
         ("weight", "parameter fc2.weight differs before anything was computed"),
         ("bias", "parameter fc2.bias differs before anything was computed"),
         ("gamma", "parameter ln.weight differs before anything was computed"),
         ("transposed", "parameter head.weight differs before anything was computed"),
-        ("data", "input 0 of fc1 holds something else"),
+        ("data", "input 0 of fc1 has another value"),
         ("half", "fc1 gives another result for equal inputs"),
     ],
 )
@@ -60,7 +60,7 @@ def test_a_planted_fault_is_named_first(recorded: Path, tmp_path: Path, fault: s
 
 def test_the_reference_may_be_of_mindspore(recorded: Path, tmp_path: Path) -> None:
     found = answer(recorded / "mindspore_eps", recorded / "pytorch", tmp_path / "out")
-    assert "ln.eps is 1e-05, in the reference 0.01" in found["sentence"]
+    assert "ln.eps = 1e-05 (reference: 0.01)" in found["sentence"]
 
 
 def test_what_a_class_is_called_in_the_program_does_not_matter(recorded: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ CAUSE = Cause(
     step=4,
     rank=0,
     module="layers.10",
-    plain="layers.10.rot is not called by the target; the reference calls it at model.py:30",
+    plain="only the reference calls layers.10.rot at model.py:30",
     reference_stack=("/home/me/model.py:30 in forward: x = self.rot(x)", "/home/me/train.py:9 in main: m(x)"),
 )
 ANSWER = Answer(
@@ -139,7 +139,7 @@ def test_curves_of_odd_losses(a: dict[int, float], b: dict[int, float]) -> None:
 def test_numbers_are_rounded_to_what_they_mean() -> None:
     assert rounded("agree for 0.8229166666666666 of") == "agree for 0.823 of"
     assert rounded("agree for 0.9999996 of") == "agree for 0.9999996 of"
-    assert rounded("eps is 0.1, in the reference 1e-05") == "eps is 0.1, in the reference 1e-05"
+    assert rounded("eps = 0.1 (reference: 1e-05)") == "eps = 0.1 (reference: 1e-05)"
     assert rounded("blocks.0.123456789.weight") == "blocks.0.123456789.weight"
     assert told_apart(2.27461314, 2.2746838) == "2.27461 and 2.27468"
     assert told_apart(1.0, 3.0) == "1 and 3"

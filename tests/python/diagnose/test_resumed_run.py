@@ -85,7 +85,7 @@ def test_a_resumed_run_follows(runs, tmp_path, capsys):
 
 def test_a_fault_is_named_with_the_step_of_the_reference(runs, tmp_path):
     answer = msprobe.diagnose(runs / "straight", runs / "faulty", tmp_path / "out")
-    assert answer.sentence.startswith("First difference: step 3, 1.eps is 0.1, in the reference 1e-05")
+    assert answer.sentence.startswith("First difference: step 3, 1.eps = 0.1 (reference: 1e-05)")
 
 
 def test_what_is_asked_for_stands_before_what_the_runs_say(runs, tmp_path, capsys):

@@ -22,6 +22,9 @@ _WHERE = (
     "SKILL.md",
     "docs/**/*.md",
     "python/msprobe/**/*.py",
+    "python/msprobe/**/*.json",
+    "cpp/**/*.h",
+    "cpp/**/*.cpp",
     "viewer/src/**/*.ts*",
     "examples/**/*.md",
 )

@@ -5,16 +5,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from gloo import processes
+from msprobe.diagnose.run_folder import RunFolder
 
 SAYS = """
 import os, pathlib, sys
-names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "OMP_NUM_THREADS")
+names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "OMP_NUM_THREADS", "MSPROBE_PART_OF_RUN")
 place = {name: os.environ[name] for name in names}
 pathlib.Path(sys.argv[1], place["RANK"]).write_text(repr(place))
 """
@@ -57,12 +59,19 @@ def run(folder: Path, script: str, *words: str) -> subprocess.CompletedProcess[s
 
 
 def test_each_rank_gets_the_variables_of_a_launcher(tmp_path: Path) -> None:
-    done = run(tmp_path, SAYS, "--ranks", "2", "-o", "out", "--quiet", "train.py", str(tmp_path))
+    words = ("--ranks", "2", "-o", "out", "--level", "L0", "--quiet", "train.py", str(tmp_path))
+    done = run(tmp_path, SAYS, *words)
     assert done.returncode == 0, done.stderr
     places = [eval((tmp_path / str(rank)).read_text()) for rank in range(2)]
     assert [place["LOCAL_RANK"] for place in places] == ["0", "1"]
     assert {place["WORLD_SIZE"] for place in places} == {"2"}
     assert all(int(place["OMP_NUM_THREADS"]) >= 1 for place in places)
+    # What to try next is what was typed, and no launcher that nobody started.
+    typed = places[0]["MSPROBE_PART_OF_RUN"]
+    assert typed.endswith("-m msprobe run --ranks 2 --level L0 --quiet")
+    again = RunFolder(tmp_path, program=["train.py"], started_as=shlex.split(typed), processes=2)
+    assert again.command("b") == f"{typed} -o b train.py"
+    assert again.training == ["torchrun", "--nproc-per-node", "2", "train.py"]
 
 
 def test_a_rank_that_fails_ends_the_others(tmp_path: Path) -> None:

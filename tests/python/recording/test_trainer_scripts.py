@@ -136,7 +136,7 @@ def test_names_are_those_without_a_wrapper(tmp_path):
 def test_a_frozen_model_is_named_as_in_the_script(tmp_path):
     code, text = pair(tmp_path, "reference_model_unnamed", "--fault")
     assert code == 1
-    assert "reference.1.eps is 0.01, in the reference 1e-05" in text.splitlines()[0]
+    assert "reference.1.eps = 0.01 (reference: 1e-05)" in text.splitlines()[0]
 
 
 def test_averaged_weights_are_compared(tmp_path):
@@ -177,8 +177,8 @@ def of_data(tmp_path_factory):
 @pytest.mark.parametrize(
     ("option", "expected", "others"),
     [
-        ("--reward", "inputs.advantages (input 1 of mul holds something else", "rewards"),
-        ("--mixup", "mixed_labels (input 1 of cross_entropy holds something else", ""),
+        ("--reward", "inputs.advantages (input 1 of mul has another value", "rewards"),
+        ("--mixup", "mixed_labels (input 1 of cross_entropy has another value", ""),
         ("--noise", "noisy (input args.0 differs before anything was computed)", "noise"),
     ],
 )
@@ -223,7 +223,7 @@ def test_another_right_kernel_is_silent(tmp_path, name, arguments, options):
     ("name", "argument", "expected"),
     [
         ("bf16_label_smoothing", "--fault", "label_smoothing of cross_entropy is 0.02"),
-        ("backward_hides_scalar", "--scale=4", "is 4.0, in the reference 2.0"),
+        ("backward_hides_scalar", "--scale=4", " = 4.0 (reference: 2.0)"),
     ],
 )
 def test_an_argument_that_differs_is_named(tmp_path, name, argument, expected):

@@ -334,3 +334,11 @@ def test_names_with_control_characters_do_not_reach_the_terminal(tmp_path: Path,
     torch.save({"a\x1b[31m\nb": torch.ones(1)}, tmp_path / "a.pt")
     assert show(tmp_path / "a.pt") == 0
     assert "\x1b" not in said()
+
+
+def test_a_table_is_shown_by_its_first_column(tmp_path):
+    (tmp_path / "losses.rank0.csv").write_text('step,loss,"a, b"\n0,2.5,x\n1,2.25,"y\nz"\n')
+    assert [one["name"] for one in as_json(tmp_path / "losses.rank0.csv")["entries"]] == ["0", "1"]
+    assert as_json(tmp_path / "losses.rank0.csv", "1")["a, b"] == "y\nz"
+    (tmp_path / "empty.csv").write_text("")
+    assert as_json(tmp_path / "empty.csv")["entries"] == []

@@ -1,0 +1,139 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/optimizer_settings.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace msprobe::verdict {
+namespace {
+
+using compare::Clause;
+using compare::Finding;
+using compare::FindingKind;
+using compare::Phase;
+using compare::Reason;
+using trace::Json;
+
+// Ways in which an optimizer computes the same thing.
+constexpr std::array<std::string_view, 4> kSameRule = {"foreach", "fused", "capturable", "differentiable"};
+
+bool is_same_rule(std::string_view setting) {
+  return std::find(kSameRule.begin(), kSameRule.end(), setting.substr(setting.rfind('.') + 1)) !=
+         kSameRule.end();
+}
+
+// The group of each parameter, in the order of the optimizer.
+struct Members {
+  explicit Members(const Json& groups) {
+    for (const Json& group : groups.items()) {
+      for (const Json& one : group["parameters"].items()) {
+        if (group_of.emplace(one.text(), &group).second) names.emplace_back(one.text());
+      }
+    }
+  }
+
+  std::vector<std::string> names;
+  std::map<std::string, const Json*, std::less<>> group_of;
+};
+
+bool have_same_groups(const Json& ours, const Json& theirs) {
+  const auto &a = ours.items(), &b = theirs.items();
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Json& one, const Json& other) {
+    return one["parameters"] == other["parameters"];
+  });
+}
+
+class Settings {
+ public:
+  explicit Settings(StateFindings& found) : found_(found) {}
+
+  void compare(const Json& ours, const Json& theirs) {
+    if (!(ours["class"] == theirs["class"])) add("class", ours["class"], theirs["class"]);
+    const Json &groups = ours["groups"], &others = theirs["groups"];
+    if (!have_same_groups(groups, others)) return by_parameter(groups, others);
+    for (std::size_t g = 0; g < groups.items().size(); ++g) {
+      for_each_differing(groups.items()[g]["hyper"], others.items()[g]["hyper"],
+                         "groups." + std::to_string(g),
+                         [&](const std::string& key, const Json& a, const Json& b) {
+                           if (!is_same_rule(key)) add(key, a, b);
+                         });
+    }
+  }
+
+  bool are_same() const { return are_same_; }
+
+ private:
+  void add(const std::string& name, const Json& ours, const Json& theirs) {
+    is_other(found_.add_values(FindingKind::kOptimizerSetting, Phase::kOptimizerSetting, "optimizer." + name,
+                               Reason::kOptimizerSetting, {name}, ours, theirs));
+  }
+
+  void is_other(Finding& finding) {
+    finding.effect = std::numeric_limits<double>::infinity();
+    are_same_ = false;
+  }
+
+  // The same parameters in other groups, with the same settings, are updated alike.
+  void by_parameter(const Json& groups, const Json& others) {
+    const Members ours(groups), theirs(others);
+    std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> settings;  // and who has them
+    std::vector<std::string> only_ours, only_theirs;
+    for (const std::string& name : ours.names) {
+      const auto other = theirs.group_of.find(name);
+      if (other == theirs.group_of.end()) {
+        only_ours.push_back(name);
+        continue;
+      }
+      for_each_differing((*ours.group_of.at(name))["hyper"], (*other->second)["hyper"], "",
+                         [&](const std::string& key, const Json& a, const Json& b) {
+                           if (is_same_rule(key)) return;
+                           const std::vector<std::string> setting = {key, shown(a), shown(b)};
+                           const auto known =
+                               std::find_if(settings.begin(), settings.end(),
+                                            [&](const auto& one) { return one.first == setting; });
+                           if (known != settings.end()) return known->second.push_back(name);
+                           settings.push_back({setting, {name}});
+                         });
+    }
+    for (const std::string& name : theirs.names) {
+      if (!ours.group_of.contains(name)) only_theirs.push_back(name);
+    }
+    for (auto& [setting, names] : settings) {
+      const std::string place = "optimizer." + setting.front();
+      setting.push_back(names.front());
+      add(place, {Reason::kParameterSetting, std::move(setting)}, names);
+    }
+    add("optimizer.parameters", {Reason::kOnlyTargetUpdates, {}}, only_ours);
+    add("optimizer.parameters", {Reason::kOnlyReferenceUpdates, {}}, only_theirs);
+  }
+
+  void add(const std::string& place, Clause because, const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    if (because.about.empty()) because.about = {names.front()};
+    Finding& finding =
+        found_.add(FindingKind::kOptimizerSetting, Phase::kOptimizerSetting, place, std::move(because));
+    if (names.size() > 1)
+      finding.because.push_back({Reason::kAndMoreParameters, {std::to_string(names.size() - 1)}});
+    is_other(finding);
+  }
+
+  StateFindings& found_;
+  bool are_same_ = true;
+};
+
+}  // namespace
+
+bool add_optimizer_settings(StateFindings& found, const Json& ours, const Json& theirs) {
+  Settings settings(found);
+  settings.compare(ours, theirs);
+  return settings.are_same();
+}
+
+}  // namespace msprobe::verdict

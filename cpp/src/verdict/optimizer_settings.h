@@ -1,0 +1,16 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What two optimizers are set to: their class, their groups, and which parameters they update.
+
+#include "verdict/state_findings.h"
+
+namespace msprobe::verdict {
+
+/// Adds a finding for each setting that differs. Where both have the same groups these are named by the group
+/// ("optimizer.groups.0.lr"); else by the parameters that have another setting, however they are grouped.
+/// False: something differs that changes what is computed.
+bool add_optimizer_settings(StateFindings& found, const trace::Json& ours, const trace::Json& theirs);
+
+}  // namespace msprobe::verdict
