@@ -52,7 +52,7 @@ function HeatMap() {
     <section>
       <h2 class="pad">{t("ranksSteps")}</h2>
       <p class="help">{t(byOverflow ? "ranksOverflow" : "ranksHelp")}</p>
-      <div class="scroll">
+      <div class="scroll" tabIndex={0}>
         <table class="heat">
           <thead>
             <tr>
@@ -132,7 +132,7 @@ function Communication() {
       {answer && answer.cells.length > 0 && (
         <>
           <p class="help">{t("communicationHelp")}</p>
-          <div class="scroll">
+          <div class="scroll" tabIndex={0}>
             <table class="heat">
               <thead>
                 <tr>

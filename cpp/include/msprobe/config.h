@@ -55,7 +55,7 @@ struct Word {
 
 /// Whose a key is.
 enum class Origin : std::uint8_t {
-  kShared,   // the existing tool has it as well
+  kShared,   // mindstudio-probe has it as well
   kOwn,      // that of msprobe
   kIgnored,  // known and without effect: what else than the fallback is given has a warning with the meaning
 };
@@ -138,7 +138,7 @@ struct Arguments {
   Value step = {};
 };
 
-/// The file is no JSON or YAML. Python: also a RuntimeError, as with the existing tool.
+/// The file is no JSON or YAML. Python: also a RuntimeError, as with mindstudio-probe.
 class MSPROBE_API MalformedConfig : public InvalidArgument {
  public:
   using InvalidArgument::InvalidArgument;

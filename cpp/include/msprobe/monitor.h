@@ -3,7 +3,7 @@
 #pragma once
 
 /// The monitor: numbers of a training at every step, kept in a file, watched by rules, and where two
-/// trainings part. Programs of libtorch have ProgramMonitor (msprobe/torch_program_monitor.h), which
+/// trainings diverge. Programs of libtorch have ProgramMonitor (msprobe/torch_program_monitor.h), which
 /// measures, too.
 
 #include <cstdint>

@@ -90,7 +90,8 @@ def _check(check: CheckResult) -> str:
     count = f"{len(check.rows)} rows, {len(rows)} differ"
     if len(rows) > _MOST_ROWS:
         count += f"; the first {_MOST_ROWS} are shown, result.xlsx has all"
-    table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    inner = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    table = f'<div class="scroll" tabindex="0">{inner}</div>'
     return (
         f'<details class="card"{"" if check.passed else " open"}><summary><b>{escape(check.name)}</b> '
         f'{word} <span class="soft">{count}</span></summary>'

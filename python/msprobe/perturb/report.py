@@ -91,8 +91,10 @@ def _modules(result: PerturbResult) -> list[str]:
         for one in modules
     ]
     return [
-        '<div class="scroll"><table><tr><th>module</th><th>dtype</th><th class="number">loss moves by</th>'
-        '<th class="number">in roundings</th><th class="number">output moves by</th><th></th></tr>',
+        '<div class="scroll" tabindex="0"><table><tr><th>module</th><th>dtype</th>'
+        '<th class="number">loss moves by</th>'
+        '<th class="number">in roundings</th><th class="number">output moves by</th>'
+        "<th>of the largest</th></tr>",
         *rows,
         "</table></div>",
         '<p class="soft hint">Every call of the module is off by one rounding, up or down at random. What '
@@ -133,7 +135,7 @@ def _calls(result: PerturbResult) -> list[str]:
     rest = len(calls) - _MOST_CALLS
     more = [f'<p class="soft">{rest} more are in calls.csv.</p>'] if rest > 0 else []
     return [
-        '<div class="scroll"><table><tr><th>call</th><th>module</th><th>line</th><th>dtype</th>'
+        '<div class="scroll" tabindex="0"><table><tr><th>call</th><th>module</th><th>line</th><th>dtype</th>'
         '<th class="number">amplification</th><th class="number">allowed</th>'
         '<th class="number">of gradients</th>'
         '<th class="number">bits to overflow</th></tr>',

@@ -23,8 +23,8 @@ _WHERE = (
     "docs/**/*.md",
     "python/msprobe/**/*.py",
     "python/msprobe/**/*.json",
-    "cpp/**/*.h",
-    "cpp/**/*.cpp",
+    "cpp/include/**/*.h",
+    "cpp/src/verdict/*.cpp",
     "viewer/src/**/*.ts*",
     "examples/**/*.md",
 )

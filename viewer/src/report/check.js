@@ -6,22 +6,22 @@ export const html = `
   <header class="card top">
     <span id="badge" class="badge"></span>
     <h1 id="sentence"></h1>
-    <div id="culprits" class="scroll"></div>
+    <div id="culprits" class="scroll" tabindex="0"></div>
   </header>
   <section class="card">
     <h2>Error of each call, over the kind of its operator</h2>
     <p><label>Measure <select id="measure"></select></label> <span class="soft" id="meaning"></span></p>
-    <div class="scroll"><svg id="chart" role="img" aria-label="Error of each call over the kind of its operator"></svg></div>
+    <div class="scroll" tabindex="0"><svg id="chart" role="img" aria-label="Error of each call over the kind of its operator"></svg></div>
     <p id="picked" class="soft" aria-live="polite">Point at a dot, or step to it with the tabulator key, to see its call.</p>
   </section>
   <section class="card">
     <h2>Calls</h2>
     <p><label>Search <input id="search" type="search" placeholder="softmax"></label> <span class="soft" id="shown"></span></p>
-    <div class="scroll"><table id="calls"></table></div>
+    <div class="scroll" tabindex="0"><table id="calls"></table></div>
   </section>
   <section class="card" id="skipped-card">
     <h2>Not run again</h2>
-    <div class="scroll"><table id="skipped"></table></div>
+    <div class="scroll" tabindex="0"><table id="skipped"></table></div>
   </section>`;
 
 // Key, name, meaning, and the limit that a chart shows.
@@ -36,7 +36,7 @@ const MOST_ROWS = 500;
 const TEXTS = new Set(["name", "place", "dtype", "reason"]);
 
 export function show(data) {
-  showHead(data.status, data.status === "good" ? "agree" : "differ", data.sentence);
+  showHead(data.status === "good" ? "rounding" : "differ", data.status === "good" ? "agree" : "differ", data.sentence);
   if (data.operators.length) {
     $("culprits").append(element("table", {}, tableRow(["operator", "calls", "worst call", "why"], [], "", "th"),
       ...data.operators.map(one => tableRow([one.name, `${one.bad} of ${one.checked}`, one.call, one.reason], ["", "", "name"], "bad"))));
@@ -59,7 +59,8 @@ function drawChart(data, measure) {
   $("meaning").textContent = meaning;
   const kinds = [...new Set(data.calls.map(call => call.operator))];
   const left = 70, right = 20, top = 12, below = 150, height = 360;
-  const step = Math.max(16, Math.min(90, 1000 / Math.max(1, kinds.length)));
+  const room = $("chart").parentElement.clientWidth - left - right; // as wide as the card, where names keep their place
+  const step = Math.max(16, room / Math.max(1, kinds.length));
   const width = left + right + step * kinds.length;
   const values = data.calls.map(call => call[key]).filter(value => typeof value === "number" && value > 0);
   const logs = values.map(Math.log10).concat(limit ? [Math.log10(limit)] : []);
@@ -99,7 +100,7 @@ function showCalls(data, search) {
   const columns = [["call", "name"], ["place", "place"], ["dtype", "dtype"], ["relative error", "relative"], ["times trusted", "ratio"],
     ["of bound", "excess"], ["ULP worst", "ulp"], ["ULP 99 %", "ulp99"]];
   if (data.shares) columns.push(["introduced", "introduced"], ["inherited", "inherited"]);
-  columns.push(["", "reason"]);
+  columns.push(["why", "reason"]);
   const kinds = columns.map(([, key]) => TEXTS.has(key) ? "name" : "number");
   const found = data.calls.filter(call => call.name.toLowerCase().includes(search.toLowerCase()));
   $("calls").replaceChildren(tableRow(columns.map(([title]) => title), kinds.map(kind => kind === "number" ? kind : ""), "", "th"),

@@ -9,17 +9,17 @@ export const html = `
     <dl class="inputs" id="inputs"></dl>
     <ul id="notes" class="notes"></ul>
   </header>
-  <section class="card" id="only-card"><h2>Only on one side</h2><div class="scroll" id="only"></div></section>
+  <section class="card" id="only-card"><h2>Only on one side</h2><div class="scroll" id="only" tabindex="0"></div></section>
   <section class="card">
     <h2>Layers and kinds of parameters</h2>
     <p class="soft">Colour: l2 distance in units of the norm. Click a cell to see its parameters. <span id="keys"></span></p>
-    <div class="scroll"><table class="map" id="map"></table></div>
+    <div class="scroll" tabindex="0"><table class="map" id="map"></table></div>
   </section>
   <section class="card">
     <h2>Parameters</h2>
     <p><input id="filter" placeholder="part of a name" aria-label="part of a name">
       <label><input type="checkbox" id="all"> also equal ones</label> <span class="soft" id="count"></span></p>
-    <div class="scroll"><table class="rows"><thead><tr id="head"></tr></thead><tbody id="body"></tbody></table></div>
+    <div class="scroll" tabindex="0"><table class="rows"><thead><tr id="head"></tr></thead><tbody id="body"></tbody></table></div>
   </section>`;
 
 // A row of the data, by place.
@@ -75,7 +75,7 @@ function showMap(data, table) {
     if (!known || badness(row) > badness(known)) cells.set(key, row);
   }
   const kinds = [...new Set(data.rows.map(row => row[KIND]))];
-  $("map").append(element("thead", {}, tableRow(["", ...kinds], [], "", "th")));
+  $("map").append(element("thead", {}, tableRow(["layer", ...kinds], [], "", "th")));
   $("map").append(element("tbody", {}, ...[...new Set(data.rows.map(row => row[LAYER]))].map(layer =>
     element("tr", {}, element("th", {textContent: layer}), ...kinds.map(kind => {
       const row = cells.get(`${layer}\n${kind}`), cell = element("td", {});

@@ -553,7 +553,7 @@ export function show(data) {
   showPairs();
   arrangeMap();
   legend($("legend"), CLASSES);
-  $("head").append(...COLUMNS.map((text, at) => element("span", {textContent: text, className: [1, 4, 5].includes(at) ? "number" : "", role: "columnheader"})));
+  $("head").append(...COLUMNS.map((text, at) => element("span", {textContent: text, className: [1, 4, 5].includes(at) ? "number" : "", role: text ? "columnheader" : "presentation"})));
   const fromTop = action => () => { $("rows").scrollTop = 0; action(); };
   $("search").oninput = soon(fromTop(filter));
   for (const id of ["kind", "part", "way"]) $(id).onchange = fromTop(filter);

@@ -7,15 +7,15 @@ export const html = `
     <span id="badge" class="badge"></span><h1 id="sentence"></h1>
     <dl class="inputs" id="inputs"></dl><ul id="notes" class="notes"></ul>
   </header>
-  <section class="card" id="findings-card"><h2>Findings</h2><div class="scroll"><ul id="findings"></ul></div></section>
+  <section class="card" id="findings-card"><h2>Findings</h2><div class="scroll" tabindex="0"><ul id="findings"></ul></div></section>
   <section class="card" id="keys-card">
-    <h2>Keys</h2><div class="scroll"><table id="keys"></table></div>
+    <h2>Keys</h2><div class="scroll" tabindex="0"><table id="keys"></table></div>
     <h2>Steps</h2><p class="soft">Elements beyond the tolerance: none, some. Point at a cell for its numbers.</p>
-    <div class="scroll"><table class="steps" id="steps"></table></div>
+    <div class="scroll" tabindex="0"><table class="steps" id="steps"></table></div>
   </section>
   <div id="log-probs"></div>
   <section class="card" id="weights-card"><h2>Weights</h2><p id="weights-sentence"></p><ul id="weights-notes"></ul>
-    <div class="scroll"><table id="weights"></table></div></section>`;
+    <div class="scroll" tabindex="0"><table id="weights"></table></div></section>`;
 
 const share = value => value === 0 || value === 1 ? `${100 * value}%` : `${Math.min(Math.max(100 * value, 1e-4), 99.99).toPrecision(3)}%`;
 const place = at => `step ${at.step}, rank ${at.rank}, micro-step ${at.micro_step}${at.entry ? `, entry ${at.entry}` : ""}`;
