@@ -86,8 +86,9 @@ class RunFolder:
     def training(self) -> list[str]:
         """What ran, without msprobe."""
         place = next((at for at, word in enumerate(self.started_as) if word == "msprobe"), None)
-        is_launched = place is not None and "--ranks" not in self.started_as  # by more than msprobe itself
-        started = self.started_as[: place + 1] if is_launched else self._launcher
+        if place is None or "--ranks" in self.started_as:  # msprobe itself started the processes
+            return words_of_program(self._launcher, self.program)
+        started = self.started_as[: place + 1]
         return words_of_program(started, self.program)
 
     @property

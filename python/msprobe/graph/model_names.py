@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from msprobe.graph.inputs import Folders, Inputs
 
-KEYS = ("target_model", "golden_model")
+_KEYS = ("target_model", "golden_model")
 """Of the table msprobe_info."""
 
 
 def add_model_names(file: Path, inputs: Inputs) -> None:
     """The classes of the models, where the training state of the first step says them."""
     first = inputs.units[0]
-    found = [(key, _model_of(folders)) for key, folders in zip(KEYS, (first.target, first.reference))]
+    found = [(key, _model_of(folders)) for key, folders in zip(_KEYS, (first.target, first.reference))]
     named = [(key, name) for key, name in found if name]
     with contextlib.closing(sqlite3.connect(file)) as database, database:
         database.executemany("INSERT INTO msprobe_info VALUES (?,?)", named)

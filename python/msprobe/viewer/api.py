@@ -33,7 +33,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from msprobe.graph.model_names import KEYS as MODEL_KEYS
 from msprobe.native import InvalidArgument, __version__
 from msprobe.viewer import members, preview
 from msprobe.viewer.colouring import ROUNDING, scale_of
@@ -137,12 +136,15 @@ def _start(result: ResultFile) -> list[int] | None:
     return [whole_number(value, result.path, name) for value, name in zip(rows[0], names)] if rows else None
 
 
+_MODEL_KEYS = ("target_model", "golden_model")  # docs/formats/graph.md
+
+
 def _models(result: ResultFile) -> list[str]:
     """Classes of the models, of the target and the reference; empty where the file does not say them."""
     if not result.has_own_tables:
         return []
-    found = dict(result.rows("SELECT key, value FROM msprobe_info WHERE key IN (?, ?)", *MODEL_KEYS))
-    named = [found[key] for key in MODEL_KEYS if isinstance(found.get(key), str)]
+    found = dict(result.rows("SELECT key, value FROM msprobe_info WHERE key IN (?, ?)", *_MODEL_KEYS))
+    named = [found[key] for key in _MODEL_KEYS if isinstance(found.get(key), str)]
     return named if len(named) == 1 + result.config.is_compare else []
 
 
