@@ -37,7 +37,7 @@ import table as table_of_plants  # noqa: E402
 from judging import FAULT_OUTCOMES, HEALTHY_OUTCOMES  # noqa: E402
 
 COLUMNS = ("float32/*/statistics/*", "bfloat16/*/statistics/*")
-"""Of the table of planted faults, whose sample is asked."""
+"""Of the table of planted faults: its sample is recorded, and whatever is recorded is asked."""
 
 INFINITE = 1e30
 OFF = {
@@ -46,10 +46,8 @@ OFF = {
     "visible": INFINITE,
     "few_elements": 2,
     "negligible": 0,
-    "mask": INFINITE,
-    "most_gain": INFINITE,
+    "mask": 1e300,  # the least number of a dtype is one
     "opaque": 1,
-    "power": 1,
     "most_together": INFINITE,
 }
 """Where a number has no effect, so that its rule is off."""
@@ -89,8 +87,8 @@ def _library(out: Path) -> list[Question]:
 
 @dataclass(frozen=True)
 class Plant:
-    """A pair of the sample of the table of planted faults, of which the verdict alone is asked: its dumps are
-    read once for all mutants.
+    """A pair of the table of planted faults, of which the verdict alone is asked: its dumps are read once for
+    all mutants.
     """
 
     column: str
@@ -158,12 +156,13 @@ def by_step(folder: Path) -> dict[tuple[int, int], Path]:
 
 
 def plants(out: Path) -> list[Plant]:
+    from catalogue import BY_NAME
     from recordings import cases, is_recorded
 
     columns = table_of_plants.wanted_columns(COLUMNS)
     return [
         Plant(column, case)
-        for case in cases(table_of_plants.SAMPLE, ["float32", "bfloat16"], ["quiet", "noise"])
+        for case in cases(BY_NAME, ["float32", "bfloat16"], ["quiet", "noise"])
         for column in columns
         if column.startswith(f"{case.precision}/{case.mode}/")
         and is_recorded(out / "plants", case, "statistics")
@@ -369,7 +368,7 @@ command, which can be stopped and goes on:
 
 _WORDS = {
     "pairs": "small pairs that a verdict once got wrong",
-    "plants": "planted faults and healthy runs, a sample of them",
+    "plants": "planted faults and healthy runs",
     "library": "faults in the source of `transformers`, and healthy pairs",
 }
 

@@ -26,13 +26,13 @@ def test_outcomes_are_worse_or_better() -> None:
 
 
 def test_each_number_is_multiplied_divided_and_switched_off() -> None:
-    found = mutants({"own": 5.0, "power": 3.0}, [2.0])
+    found = mutants({"own": 5.0, "opaque": 3.0}, [2.0])
     assert found == {
         "own x 2": ("own", 10.0),
         "own / 2": ("own", 2.5),
-        "power x 2": ("power", 6.0),
-        "power / 2": ("power", 1.5),
-        "power off": ("power", 1),
+        "opaque x 2": ("opaque", 6.0),
+        "opaque / 2": ("opaque", 1.5),
+        "opaque off": ("opaque", 1),
     }
 
 

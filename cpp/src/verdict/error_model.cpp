@@ -28,15 +28,19 @@ using operators::Gain;
 
 const double kFloat32 = metrics::unit_roundoff(DType::kFloat32);
 
+// No two tensors are farther apart than 2, which is one rounding of a term in float32 there: a gain that is
+// larger says no more.
+const double kMostGain = 2 / kFloat32;
+
 // Where the result is exactly 0 nothing is known of the gain: rounding leaves something of a sum that
 // cancels.
 double ratio(double a, double b) {
   // Below, doubles lose digits: a quotient of such sizes says nothing.
   constexpr double kSmallest = std::numeric_limits<double>::min();
-  return b > kSmallest ? a / b : (a > kSmallest ? numbers().most_gain : 1);
+  return b > kSmallest ? a / b : (a > kSmallest ? kMostGain : 1);
 }
 
-double at_most(double gain) { return std::clamp(gain, 1.0, numbers().most_gain); }
+double at_most(double gain) { return std::clamp(gain, 1.0, kMostGain); }
 
 double bias_units(double unit) { return unit > kFloat32 ? numbers().bias_of_coarse : numbers().bias; }
 
@@ -201,7 +205,7 @@ class OfOperator {
     if (place_.is_backward) {
       if (only_moves()) return std::max(smaller, 1.0);
       if (gain_class() == Gain::kRecurrent) return std::max(numbers().opaque, cancelled_);
-      return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, numbers().most_gain), cancelled_});
+      return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, kMostGain), cancelled_});
     }
     switch (gain_class()) {
       case Gain::kNone: return 0;
@@ -210,8 +214,8 @@ class OfOperator {
       case Gain::kSum:
       case Gain::kDraws: return std::max(smaller, 1.0);
       case Gain::kElementwise:
+      case Gain::kPower:
       case Gain::kScaleFree: return 2;
-      case Gain::kPower: return numbers().power;
       // An element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots.
       case Gain::kRoot: return std::max(2.0, 1 / std::sqrt(one.error()));
       case Gain::kProduct: return std::max(cancelled_, 1.0);
@@ -257,14 +261,12 @@ class OfOperator {
 
   // How much smaller the result is than the terms it is a sum of, as if their signs were random.
   double cancellation() const {
-    // No two tensors are farther apart than 2, which is one rounding of a term in float32 there.
-    const double most = 2 / kFloat32;
     if (!place_.is_backward && is_by_element()) return 1;
     const bool is_product = gain_class() == Gain::kProduct;
     double terms = is_product ? largest_product() : largest_term();
     // The bias of a linear layer in backward: a plain sum of what comes in.
     if (is_product && (place_.is_backward || terms == 0)) terms = std::max(terms, largest_term());
-    return std::clamp(ratio(terms, result_.typical), 1.0, most);
+    return at_most(ratio(terms, result_.typical));
   }
 
   // Functions of single elements: a product with a small number is small, and no sum that cancels out.

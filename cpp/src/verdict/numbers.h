@@ -28,8 +28,6 @@ struct Numbers {
   double few_elements = 0.98;
   double negligible = metrics::kNegligibleGradient;
   double mask = 1e4;
-  double most_gain = 100;
-  double power = 3;
   double most_together = 256;
 };
 
@@ -85,10 +83,6 @@ inline constexpr std::array kNumbers{
            "exactly 0 but for rounding"},
     Number{"mask", &Numbers::mask,
            "an element beyond this is a mask (-1e4, the least number of a dtype, -inf), and no activation"},
-    Number{"most_gain", &Numbers::most_gain,
-           "the largest gain that is believed of an operator that is not known"},
-    Number{"power", &Numbers::power,
-           "the exponent is the gain of a power; the largest in common use is the cube of GELU by tanh"},
     Number{"most_together", &Numbers::most_together,
            "a model that is computed once, on equal weights and data, is off by no more u of its coarsest "
            "dtype"},

@@ -55,21 +55,21 @@ TEST_CASE(
   CHECK(tolerance(made_by("mul", {source(1e-3, large)})).magnitude == Approx(2e-3).epsilon(0.01));
   CHECK(tolerance(made_by("sub", {source(1e-3, large)}, normal(kFloat32, 0.1))).magnitude > 0.09);
   CHECK(tolerance(made_by("log", {source(1e-3, normal(kFloat32, 100))})).magnitude ==
-        Approx(0.1).epsilon(0.01));
+        Approx(0.2).epsilon(0.01));
 }
 
 TEST_CASE("operator: gains of the other classes") {
-  CHECK(tolerance(made_by("pow", {source(1e-3)})).magnitude == Approx(3e-3).epsilon(0.01));
+  CHECK(tolerance(made_by("pow", {source(1e-3)})).magnitude == Approx(2e-3).epsilon(0.01));
   CHECK(tolerance(made_by("lstm", {source(1e-3)})).magnitude == Approx(3e-3).epsilon(0.01));
   CHECK(tolerance(made_by("layer_norm", {source(1e-3, normal(kFloat32, 100))})).magnitude ==
         Approx(2e-3).epsilon(0.05));
   CHECK(tolerance(made_by("scaled_dot_product_attention", {source(1e-3, normal(kFloat32, 2))})).magnitude ==
         Approx(16e-3).epsilon(0.01));
-  // Of what is not known, by as much as the result is smaller, and no more than 100 times.
+  // Of what is not known, by as much as the result is smaller, and no more than two tensors can be apart.
   CHECK(tolerance(made_by("unheard_of", {source(1e-3, normal(kFloat32, 10))})).magnitude ==
         Approx(1e-2).epsilon(0.01));
-  CHECK(tolerance(made_by("unheard_of", {source(1e-3, normal(kFloat32, 1e6))})).magnitude ==
-        Approx(0.1).epsilon(0.01));
+  CHECK(tolerance(made_by("unheard_of", {source(1e-12, normal(kFloat32, 1e20))})).magnitude ==
+        Approx(0x1p25 * 1e-12).epsilon(0.2));
   CHECK(tolerance(made_by("zeros_like", {source(1e-3)})).magnitude == 0);
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("operator: a sum that cancels out is off by what its terms are off by"
   constexpr double kSmallest = std::numeric_limits<double>::min();
   CHECK(product(0, 1e-12).cancelled == 0x1p25);
   CHECK(product(0, 1.5 * kSmallest).cancelled == 0x1p25);
-  CHECK(product(0, 0.75 * kSmallest).cancelled == 100);
+  CHECK(product(0, 0.75 * kSmallest).cancelled == 0x1p25);
   // A product with a small number is no sum.
   CHECK(tolerance(made_by("__mul__", {source()}, normal(kFloat32, 1.0 / 16))).cancelled == 1);
   CHECK(tolerance(made_by("__sub__", {source(), source()}, normal(kFloat32, 1.0 / 16))).cancelled > 10);
