@@ -30,8 +30,8 @@ everything that `msprobe run` records, as a multiple of the same step without it
 those, where only gradients and losses are recorded. An empty cell: not asked (`--quick`), or there is no
 other kernel. The steps of these models take some milliseconds: nearly all of it is calls. Of a recorded step
 of a Llama of two layers (3.6 plain ones, 300 steps under `perf`) 29 % are the Python interpreter, 27 % torch,
-18 % the recorder's own code, 12 % allocation and 9 % the kernel, which writes files; its largest function, the
-statistics and sketch of float32, has 4 %. A step that computes more has less of it.
+18 % the recorder's own code, 12 % allocation and 9 % the kernel, which writes files; its largest function,
+the statistics and sketch of float32, has 4 %. A step that computes more has less of it.
 """
 
 
