@@ -66,9 +66,14 @@ class Judge {
     return found;
   }
 
-  /// What differs, and is no cause, as nothing comes of it.
+  /// What differs, and is no cause, as nothing comes of it. What is a cause at one step is so at the others,
+  /// where its effect cannot be told from what went before.
   std::vector<Because> notes(const std::vector<StepWalk>& walks) const {
     std::vector<Because> notes;
+    std::unordered_set<std::string> causes;
+    for (std::size_t i = 0; i < findings_.size(); ++i) {
+      if (is_culprit_[i]) causes.insert(text_of(findings_[i]->because, Language::kEnglish));
+    }
     std::unordered_set<std::string> known;  // what every step says is said once
     const auto add = [&](Because note) {
       if (known.insert(text_of(note, Language::kEnglish)).second) notes.push_back(std::move(note));
@@ -76,6 +81,7 @@ class Judge {
     for (std::size_t i = 0; i < findings_.size(); ++i) {
       const Finding& finding = *findings_[i];
       if (finding.phase == Phase::kRandomState || finding.because.empty() || is_culprit_[i]) continue;
+      if (causes.contains(text_of(finding.because, Language::kEnglish))) continue;
       Because note = finding.because;
       note.push_back({Reason::kNoConsequence, {}});
       add(std::move(note));
