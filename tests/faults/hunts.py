@@ -20,6 +20,7 @@ import shutil
 import socket
 import sys
 import traceback
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from statistics import median
@@ -115,7 +116,7 @@ def folder_of(out: Path, names: tuple[str, ...], noise: int) -> Path:
 
 
 def hunted(out: Path, model: str, names: tuple[str, ...], noise: int = 0) -> dict[str, Any]:
-    """What the hunt answers."""
+    """What the hunt answers. Of several faults each is given the runs that one is given otherwise."""
     from msprobe.experiment import launch
     from msprobe.hunt.hunting import hunt
     from msprobe.hunt.runs import Hunt
@@ -127,6 +128,7 @@ def hunted(out: Path, model: str, names: tuple[str, ...], noise: int = 0) -> dic
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         asked = Hunt(command_of(model, ()), command_of(model, names, noise), folder, limit=LIMIT)
+        asked = replace(asked, most_runs=asked.most_runs * len(names))
         try:
             hunt(asked)
         except Exception as error:
@@ -142,7 +144,7 @@ def names_place(folder: Path, answer: dict[str, Any], place: str) -> bool:
     causes = answer.get("causes", ())
     said = [one["said"] for one in causes] + [name for one in causes for name in one["changes"]]
     said += [answer.get("suspected", "")]
-    for file in sorted(folder.glob("diagnosis/*/diagnose.json"))[-1:]:
+    for file in sorted(folder.glob("diagnosis/*/diagnose.json")):  # one for each cause
         cause = json.loads(file.read_text(encoding="utf-8")).get("cause") or {}
         said += [str(cause.get(key) or "") for key in ("name", "module", "record")]
     return any(re.search(place, text) for text in said)

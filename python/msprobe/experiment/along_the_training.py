@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.experiment import updates
 from msprobe.native import log
 from msprobe.recording.recorder import QuietRecorder
-from msprobe.training.model_parts import named_modules
+from msprobe.training.model_parts import named_modules, plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ class AlongTheTraining(QuietRecorder):
     def named(self, what: str) -> list[tuple[str, Any]]:
         several = len(self.models) > 1
         return [
-            (f"{number}.{name}" if several else name, tensor)
+            (f"{number}.{plain_name(name)}" if several else plain_name(name), tensor)
             for number, model in enumerate(self.models)
             for name, tensor in getattr(model, f"named_{what}")()
         ]

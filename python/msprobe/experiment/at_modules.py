@@ -32,6 +32,7 @@ class AtModules(QuietRecorder):
         self._wanted = tuple(paths)
         self._paths: dict[int, str] = {}
         self._calls: dict[str, int] = {}
+        self._inside: set[str] = set()
         self._is_open = False
         self._watch: CallWatch | None = None
 
@@ -77,12 +78,16 @@ class AtModules(QuietRecorder):
 
     def _observe(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         path = self._paths.get(id(args[0])) if args else None
-        if path is None or captures_graph():
+        if path is None or path in self._inside or captures_graph():
             return original(*args, **kwargs)
-        if path:
-            return self._answered(path, original, args, kwargs)
-        result = original(*args, **kwargs)  # a step may begin with it
-        return self._answered(path, lambda *_, **__: result, args, kwargs)
+        self._inside.add(path)  # a watch that is inside of another one sees a call twice
+        try:
+            if path:
+                return self._answered(path, original, args, kwargs)
+            result = original(*args, **kwargs)  # a step may begin with it
+            return self._answered(path, lambda *_, **__: result, args, kwargs)
+        finally:
+            self._inside.discard(path)
 
     def _answered(self, path: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if not self._is_open or not self.is_on():

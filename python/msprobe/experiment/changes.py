@@ -9,6 +9,7 @@
 | seed.python, .numpy, .torch | the seed of the generator, until the script seeds | the import of torch | |
 | torch.NAME | a switch: deterministic, num_threads, ..., until the script sets it | the import of torch | |
 | data.workers | of every DataLoader | the import of torch | |
+| compile.backend | of every torch.compile: off, eager, aot_eager, inductor | the import of torch | |
 | optimizer.NAME, optimizer.groups.N.NAME | of every group, or one | each step of an optimizer | |
 | clip.max_norm, .norm_type, .clip_value | the argument of calls that clip gradients | each step | |
 | MODULE.NAME | an attribute of a module; MODULE.PARAMETER.requires_grad | each step | |
@@ -46,7 +47,19 @@ if TYPE_CHECKING:
     from msprobe.recording.recorder import Recorder
     from msprobe.training.phases import CallWatch
 
-_ROOMS = ("env", "seed", "fixed", "torch", "data", "optimizer", "clip", "feed", "precision", "transplant")
+_ROOMS = (
+    "env",
+    "seed",
+    "fixed",
+    "torch",
+    "data",
+    "compile",
+    "optimizer",
+    "clip",
+    "feed",
+    "precision",
+    "transplant",
+)
 """The first word of a name that is none of a module. A module of that name is `model.NAME`."""
 
 
@@ -74,6 +87,8 @@ def check(changes: Sequence[Change]) -> None:
             raise InvalidArgument(f"{change.said}: expected {room}. and one of {', '.join(_KNOWN[room])}")
         if room == "precision" and change.value not in DTYPES:
             raise InvalidArgument(f"{change.said}: expected one of {', '.join(DTYPES)}")
+        if room == "compile" and change.value not in BACKENDS:
+            raise InvalidArgument(f"{change.said}: expected one of {', '.join(BACKENDS)}")
         if room in ("transplant", "feed") and not os.path.isdir(change.value):
             raise InvalidArgument(f"{change.said}: expected the folder of a run, there is no such folder")
     answered = sorted(one.name.partition(".")[2] for one in changes if room_of(one.name) in _ANSWERED)
@@ -84,7 +99,13 @@ def check(changes: Sequence[Change]) -> None:
 
 _ANSWERED = ("precision", "transplant")
 
+BACKENDS = ("off", "eager", "aot_eager", "inductor")
+"""What torch.compile may do, each more than the one before: nothing, trace, trace the backward pass, too, and
+compile.
+"""
+
 _KNOWN = {
+    "compile": ("backend",),
     "seed": ("python", "numpy", "torch"),
     "fixed": ("time", "urandom", "pid", "generators"),
     "clip": ("max_norm", "norm_type", "clip_value"),
@@ -118,6 +139,8 @@ def with_torch(changes: Sequence[Change]) -> None:
             _switch(name, value_of(change.value))
         elif room_of(change.name) == "data":
             _workers(int(change.value))
+        elif room_of(change.name) == "compile":
+            _compile_with(change.value)
 
 
 def _seed(name: str, value: int) -> None:
@@ -179,6 +202,22 @@ def _workers(count: int) -> None:
         original(self, *args, **kwargs)
 
     DataLoader.__init__ = made  # type: ignore[method-assign]
+
+
+def _compile_with(backend: str) -> None:
+    import torch
+
+    original: Any = torch.compile
+
+    @functools.wraps(original)
+    def compiled(model: Any = None, **kwargs: Any) -> Any:
+        if backend == "off":
+            return original(model, **{**kwargs, "disable": True})
+        for of_inductor in ("mode", "options") if backend != "inductor" else ():
+            kwargs.pop(of_inductor, None)
+        return original(model, **{**kwargs, "backend": backend})
+
+    torch.compile = compiled
 
 
 def _kind_of(change: Change) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from msprobe.experiment.along_the_training import AlongTheTraining
 from msprobe.files.append_file import append_lines
 from msprobe.files.regular_file import open_text, read_text
-from msprobe.native import torch_adapter
+from msprobe.native import InvalidArgument, torch_adapter
 from msprobe.training.torch_state import memory_of, random_states
 
 KINDS = (
@@ -31,6 +31,9 @@ KINDS = (
     "buffers",
 )
 """In the order in which they come about."""
+
+_MAY_BE_UNSEEN = ("initial weights", "inputs")
+"""Of a run that was resumed, and of a model that torch.compile compiled."""
 
 _FILE = re.compile(r"digest\.rank([0-9]{1,9})\.jsonl")
 
@@ -177,9 +180,14 @@ def first_parting(
 ) -> Parting | None:
     """None: equal to the bit in every step of `steps` (the first, and the one behind the last).
 
-    ignores: kinds. shift: step S of `one` is step S - shift of `other`, which was resumed.
+    ignores: kinds. shift: step S of `one` is step S - shift of `other`, which was resumed. Raises
+    InvalidArgument where they have other numbers of processes.
     """
     a, b = read_digests(one), read_digests(other)
+    if a.keys() != b.keys():
+        raise InvalidArgument(
+            f"{other}: expected as many processes that train as {one} has, {len(a)}, found {len(b)}"
+        )
     partings = []
     for rank in sorted({*a, *b}):
         mine, theirs = _by_step(a.get(rank, [])), _by_step(b.get(rank, []), shift)
@@ -201,7 +209,7 @@ def _parting(step: int, rank: int, a: Any, b: Any, ignores: tuple[str, ...]) -> 
         return None if a is b else Parting(step, rank, "steps")
     for kind in KINDS:
         mine, theirs = a.get(kind, {}), b.get(kind, {})
-        if kind in ignores or mine == theirs or (kind == "initial weights" and not (mine and theirs)):
+        if kind in ignores or mine == theirs or (kind in _MAY_BE_UNSEEN and not (mine and theirs)):
             continue
         names = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
         if kind == "random generators":  # one that only one run has

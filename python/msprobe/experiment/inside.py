@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from msprobe.recording.recorder import Recorder
 
 
+COMPILED = "compiled.txt"
+"""In the folder of a run that calls torch.compile; empty."""
+
 MODULES = "modules.txt"
 """In the folder of a run: the names of the modules of its models that are called in a step, a line each."""
 
@@ -52,6 +55,7 @@ def _with_torch(plan: Plan) -> None:
 
     try:
         _save_into_copies(plan.folder)
+        _note_compile(Path(plan.folder))
         changes.with_torch(plan.changes)
         settings = run_settings(
             output=plan.folder,
@@ -128,6 +132,21 @@ class _Stop(QuietRecorder):
     def begin_step(self, step: int) -> None:
         if step >= self._step:
             raise SystemExit(0)
+
+
+def _note_compile(folder: Path) -> None:
+    import functools
+
+    import torch
+
+    original: Any = torch.compile
+
+    @functools.wraps(original)
+    def noted(model: Any = None, **kwargs: Any) -> Any:
+        (folder / COMPILED).touch()
+        return original(model, **kwargs)
+
+    torch.compile = noted
 
 
 def _save_into_copies(folder: str) -> None:

@@ -6,16 +6,20 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msprobe.experiment.changes import BACKENDS
 from msprobe.experiment.digests import first_parting, random_states_of
+from msprobe.experiment.inside import COMPILED
+from msprobe.experiment.plan import Change
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.json_file import read_object
 from msprobe.hunt.answer import FILE, FOLDER, PAGE, Answer, Cause, page_html
 from msprobe.hunt.candidates import Setting, settings_of, values_of
 from msprobe.hunt.reproduction import write_call, write_change
 from msprobe.hunt.runs import Hunt, OutOfRuns, Runs
-from msprobe.hunt.values import WORDS, proved_by_values
+from msprobe.hunt.values import WORDS, Put, proved_by_values
 from msprobe.native import Error, InvalidArgument, NothingToCompare
 
 if TYPE_CHECKING:
@@ -31,6 +35,14 @@ if TYPE_CHECKING:
 _DRAWN = ("random generators",)
 _RECORDED = "0-2"
 _LAST_RECORDED = 2
+_FED_OF_STAGE = {
+    "data": ("feed.inputs", "feed.random"),
+    "initial weights": ("feed.weights",),
+    "gradients": ("feed.gradients", "feed.loss"),
+    "operators": ("feed.gradients", "feed.loss"),
+    "optimizer": ("feed.optimizer", "feed.update"),
+}
+"""What is put in for something that the diagnosis found in such a stage."""
 _KINDS_FED = ("initial weights", "inputs", "gradients", "optimizer", "weights", "buffers")
 
 
@@ -51,6 +63,16 @@ def is_of_other_commands(asked: Hunt) -> bool:
     return (content.get("reference"), content.get("target")) != (asked.reference.said, asked.target.said)
 
 
+@dataclass(frozen=True)
+class _Left:
+    """What is still to be found: where the target leaves the reference, and what the diagnosis says of it."""
+
+    parting: Parting
+    causes: Sequence[Suspected]
+    runs: list[Path]
+    """That were compared: of the reference, of the target."""
+
+
 class _Hunting:
     def __init__(self, asked: Hunt) -> None:
         self.asked = asked
@@ -59,6 +81,7 @@ class _Hunting:
         self._diagnosis: Path | None = None
         self._diagnosed_run = asked.output
         self._suspected = ""
+        self._rounds = 0
 
     def answer(self) -> Answer:
         both = self._runs.both("1", steps=_RECORDED, stop=self.asked.stop)
@@ -83,29 +106,40 @@ class _Hunting:
             diagnosis = self._diagnosed("2", *both)
         causes = _causes(diagnosis)
         self._suspected = "" if diagnosis is None else diagnosis.sentence
-        settings = self._proved_settings(causes, parting)
-        if settings is not None:
+        settings, left = self._proved_settings(_Left(parting, causes, both))
+        if left is None:
             return self._of_settings(settings)
-        drawn = bool(random_states_of(both, parting))
-        candidates = values_of(causes, parting, drawn=drawn)
-        proved = proved_by_values(self._runs, candidates, parting) if candidates else None
+        if (both[1] / COMPILED).exists() and not settings:
+            compiled = self._of_compiler()
+            if compiled is not None:
+                return compiled
+        puts = _puts(left)
+        proved = proved_by_values(self._runs, puts, left.parting, settings, self._behind) if puts else None
         if proved is not None:
-            return self._of_values(proved, causes, parting)
+            return self._of_values(proved, settings)
         proof = (
             "not proved: no setting that differs mends it, and neither does what was put in of the reference"
         )
-        sentence = self._suspected or f"First difference: {parting.said}"
+        sentence = self._itself(parting) or self._suspected or f"First difference: {parting.said}"
         return self._ended("unproved", sentence, proof, (), self._call_again(causes))
 
-    def _proved_settings(self, causes: Sequence[Suspected], parting: Parting) -> list[Setting] | None:
-        """Those without which the target follows, each needed; None: there are none. The search goes on
-        behind a setting with which the target follows for longer.
+    def _itself(self, parting: Parting) -> str:
+        """What is said where the reference does not even follow itself; empty: it does."""
+        last = parting.step + 1
+        again = self._runs.run("reference", "again", stop=last)
+        leaves = first_parting(self._runs.folder("reference", "1"), again, steps=(0, last), ignores=_DRAWN)
+        if leaves is None:
+            return ""
+        return f"The reference does not repeat itself ({leaves.said}): ask msprobe repeat why"
+
+    def _proved_settings(self, left: _Left) -> tuple[list[Setting], _Left | None]:
+        """Settings with which the target follows for longer, each needed, and what is left to be found; None:
+        nothing. The search goes on behind each.
         """
         needed: list[Setting] = []
-        at = parting
         while True:
             found = None
-            for setting in settings_of(causes, at.step):
+            for setting in settings_of(left.causes, left.parting.step):
                 if any(setting.name == one.name for one in needed):
                     continue
                 tried = self._with([*needed, setting])
@@ -113,17 +147,31 @@ class _Hunting:
                     continue
                 trial, parts = tried
                 if parts is None:
-                    return [*needed, setting]
-                if parts.place > at.place:
+                    return [*needed, setting], None
+                if parts.place > left.parting.place:
                     found = setting, trial, parts
                     break
             if found is None:
-                return None
-            needed, at = [*needed, found[0]], found[2]
-            diagnosis = self._diagnosed(
-                f"behind_{len(needed)}", self._runs.folder("reference", "1"), found[1]
-            )
-            causes = _causes(diagnosis)
+                return needed, left
+            needed.append(found[0])
+            both = [self._runs.folder("reference", "1"), found[1]]
+            causes = _causes(self._diagnosed(f"behind_{len(needed)}", *both))
+            left = _Left(found[2], causes, both)
+
+    def _behind(self, parting: Parting, changes: tuple[Change, ...]) -> list[Put]:
+        """What can be put in beside the changes of the target, with which it leaves the reference there."""
+        self._rounds += 1
+        name = f"behind_values_{self._rounds}"
+        steps = _RECORDED if parting.step <= _LAST_RECORDED else str(parting.step)
+        stop = parting.step + 1
+        run = self._runs.tried("target", changes, name=name, steps=steps, stop=stop)
+        if run is None:
+            return _puts(_Left(parting, [], []))
+        reference = self._runs.folder("reference", "1")
+        if parting.step > _LAST_RECORDED:
+            reference = self._runs.run("reference", name, steps=steps, stop=stop)
+        causes = _causes(self._diagnosed(name, reference, run))
+        return _puts(_Left(parting, causes, [reference, run]))
 
     def _with(self, settings: Sequence[Setting]) -> tuple[Path, Parting | None] | None:
         """The target with the values of the reference, and where it leaves it. None: it does not run."""
@@ -159,17 +207,47 @@ class _Hunting:
         lines = write_change(self._folder(), [(one.mended(), one.target) for one in settings])
         return self._ended(*_judged(what, leaves), proof, causes, lines)
 
-    def _of_values(self, proved: Proved, suspected: Sequence[Suspected], parting: Parting) -> Answer:
-        first = proved.steps[0]
-        words = " and ".join(map(_put_in, proved.names))
-        proof = f"with the {words} of the reference put in at step {first} the target follows it to the bit"
+    def _of_compiler(self) -> Answer | None:
+        """How far torch.compile may go before the target leaves the reference; None: it does so without."""
+        reference, last = self._runs.folder("reference", "1"), None
+        for backend in BACKENDS[1:]:
+            change = Change("compile.backend", backend)
+            run = self._runs.tried("target", (change,), stop=self.asked.stop)
+            if run is None:
+                return None
+            leaves = first_parting(reference, run, ignores=_DRAWN)
+            self._runs.note_parting(
+                "target", (change,), leaves, "follows the reference to the bit", "leaves the reference at"
+            )
+            if leaves is not None:
+                break
+            last = change
+        if last is None or leaves is None:
+            return None
+        said = f"what torch.compile's {backend} makes of it"
+        proof = f"with {last.said} the target follows the reference to the bit"
+        proof += f"; with {change.said} it leaves it at step {leaves.step}"
+        return self._ended("proved", f"Proved: {said}", proof, [Cause(said, (last.said,))])
+
+    def _of_values(self, proved: Proved, settings: Sequence[Setting]) -> Answer:
+        puts = proved.puts
+        words = [
+            f"the {_put_in(one.name)} of the reference put in at step {one.parting.step}" for one in puts
+        ]
+        mended = " and ".join([*(one.mended().said for one in settings), *words])
+        proof = f"with {mended} the target follows it to the bit"
         if proved.leaves is not None:
             proof += f"; with those of the target the reference leaves it at step {proved.leaves.step}"
             proof += ", and is the target to the bit" if proved.is_target else ""
-        causes = [_cause_of(name, suspected, parting) for name in proved.names]
+        causes = [
+            *(Cause(one.said, (one.mended().said,)) for one in settings),
+            *(_cause_of(one) for one in puts),
+        ]
         what = " and ".join(one.said for one in causes)
-        call = self._call_again(suspected)
-        return self._ended(*_judged(what, proved.leaves), proof, causes, call)
+        files = self._call_again(puts[0].suspected)
+        if settings:
+            files += write_change(self._folder(), [(one.mended(), one.target) for one in settings])
+        return self._ended(*_judged(what, proved.leaves), proof, causes, files)
 
     def _folder(self) -> Path:
         return make_directory(self.asked.output / FOLDER)
@@ -236,13 +314,23 @@ def _put_in(name: str) -> str:
     return WORDS.get(name) or f"results and gradients of {name.partition('.')[2]}"
 
 
-def _cause_of(name: str, suspected: Sequence[Suspected], parting: Parting) -> Cause:
+def _puts(left: _Left) -> list[Put]:
+    """What of the reference can be put in there, the likeliest first."""
+    drawn = bool(random_states_of(left.runs, left.parting)) if left.runs else True
+    names = values_of(left.causes, left.parting, drawn=drawn)
+    return [Put(name, left.parting, left.causes) for name in names]
+
+
+def _cause_of(put: Put) -> Cause:
+    name, parting = put.name, put.parting
     module = name.removeprefix("transplant.")
     if module != name:
         inside = next(
-            (one for one in suspected if one.module and f"{one.module}.".startswith(f"{module}.")), None
+            (one for one in put.suspected if one.module and f"{one.module}.".startswith(f"{module}.")), None
         )
         said = f"what {module} computes in step {parting.step}"
         return Cause(said if inside is None else f"{said}: {inside.said}", (name,))
     names = f" ({', '.join(parting.names[:3])})" if parting.kind in _KINDS_FED and parting.names else ""
-    return Cause(f"the {WORDS[name]} of step {parting.step}{names}", (name,))
+    said = f"the {WORDS[name]} of step {parting.step}{names}"
+    found = next((one for one in put.suspected if name in _FED_OF_STAGE.get(one.stage, ())), None)
+    return Cause(said if found is None else f"{said}: {found.said}", (name,))

@@ -10,7 +10,7 @@ other. A transplant is believed where the target with its own values put in is t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msprobe.experiment import kept
 from msprobe.experiment.digests import KINDS, first_parting
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from msprobe.diagnose.cause import Cause as Suspected
     from msprobe.experiment.digests import Parting
+    from msprobe.hunt.candidates import Setting
     from msprobe.hunt.runs import Runs
 
 STEPS_AFTER = 3
@@ -43,115 +45,186 @@ WORDS = {
 
 
 @dataclass(frozen=True)
-class Proved:
-    """What had to be put in, and what the other way round showed."""
+class Put:
+    """Values of the other run, named as a change, and what they are put in for."""
 
-    names: tuple[str, ...]
-    steps: tuple[int, int]
+    name: str
+    parting: Parting
+    suspected: Sequence[Suspected]
+    """What the diagnosis says of it."""
+
+
+@dataclass(frozen=True)
+class Proved:
+    """What had to be put in beside the settings, and what the other way round showed."""
+
+    puts: tuple[Put, ...]
     leaves: Parting | None
     """Where the reference leaves itself with the target's values; None: it does not."""
     is_target: bool
     """The reference with the target's values is the target, to the bit."""
 
 
-def proved_by_values(runs: Runs, candidates: Sequence[str], parting: Parting) -> Proved | None:
-    """The least of `candidates`, names of changes, with which the target follows from the step that parts on;
-    None: all of them are not enough. Raises OutOfRuns, InvalidArgument.
+class Suspects(Protocol):
+    def __call__(self, parting: Parting, changes: tuple[Change, ...]) -> list[Put]:
+        """What can be put in where the target with these changes leaves the reference, the likeliest
+        first.
+        """
+
+
+def proved_by_values(
+    runs: Runs, puts: Sequence[Put], parting: Parting, settings: Sequence[Setting], suspects: Suspects
+) -> Proved | None:
+    """The least of what can be put in with which the target, with the settings of the reference, follows from
+    the step that parts on; None: there is nothing. Where it follows for longer, the search goes on behind it.
+    Raises OutOfRuns, InvalidArgument.
     """
-    return _ByValues(runs, parting).of(list(candidates))
+    return _ByValues(runs, parting, settings, suspects).of(list(puts))
 
 
 class _ByValues:
-    def __init__(self, runs: Runs, parting: Parting) -> None:
+    def __init__(self, runs: Runs, parting: Parting, settings: Sequence[Setting], suspects: Suspects) -> None:
         self._runs = runs
-        self._first = parting.step
+        self._at = parting
         self._steps = (parting.step, parting.step + STEPS_AFTER)
+        self._settings = settings
+        self._suspects = suspects
+        self._found: list[Put] = []  # with which the target follows for longer
+        self._furthest: tuple[list[Put], Parting] | None = None
+        """Of a round: what was put in where the target follows longest, and where it leaves then."""
         self._modules: tuple[str, ...] = ()
         self._kept: list[Path] = []
 
-    def of(self, candidates: list[str]) -> Proved | None:
-        candidates = self._keep(candidates)
-        found = next(([one] for one in candidates if self._follows([one])), None)
-        if found is None and len(candidates) > 1 and self._follows(candidates):
-            found = needed_of(candidates, self._follows, least=2)
-        if found is None or not self._is_believed(found):
+    def of(self, puts: list[Put]) -> Proved | None:
+        found = self._round(puts)
+        while found is None:
+            further = self._furthest
+            if further is None:
+                return None
+            self._found, self._at = further
+            self._steps = (self._steps[0], self._at.step + STEPS_AFTER)
+            behind = self._suspects(self._at, self._changes_of_target(self._found))
+            known = {one.name for one in self._found}
+            puts = [one for one in behind if one.name not in known]
+            found = self._round(puts) if puts else None
+        if not self._is_believed(found):
             return None
         reference, target = self._kept
-        run = self._with("reference", found, target)
+        changes = tuple(one.broken() for one in self._settings)
+        run = self._with("reference", found, target, changes)
         if run is None:
             return None
         leaves = self._parting(reference, run, found)
         equals = self._parting(target, run, found)
         self._runs.note_parting(
-            "reference", self._changes(found, target), leaves, "does not change", "leaves the plain one at"
+            "reference",
+            self._changes(found, target, changes),
+            leaves,
+            "does not change",
+            "leaves the plain one at",
         )
-        return Proved(tuple(found), self._steps, leaves, equals is None)
+        return Proved(tuple(found), leaves, equals is None)
 
-    def _keep(self, candidates: list[str]) -> list[str]:
-        """Both sides keep the values; those of the candidates that can be kept."""
+    def _round(self, puts: list[Put]) -> list[Put] | None:
+        """Those with which the target follows to the end: one of `puts`, or several."""
+        self._furthest = None
+        puts = self._keep(puts)
+        found = next((some for some in ([*self._found, one] for one in puts) if self._follows(some)), None)
+        if found is None and len(puts) > 1 and self._follows([*self._found, *puts]):
+            found = [*self._found, *puts]
+        if found is None or len(found) == 1:
+            return found
+        return needed_of(found, self._follows, least=1 if self._found else 2)
+
+    def _keep(self, puts: list[Put]) -> list[Put]:
+        """Both sides keep the values; those of `puts` that can be kept."""
+        candidates = [one.name for one in (*self._found, *puts)]
         modules = [one.removeprefix(_TRANSPLANT) for one in candidates if one.startswith(_TRANSPLANT)]
         # The model itself, whose node is behind its results alone: for the gradient of the loss.
         self._modules = (*modules, *([""] if "feed.loss" in candidates else []))
+        number = len(self._found) or ""
         options = {
             "stop": self._steps[1],
             "keeps": self._steps,
             "keeps_values": tuple(kind for kind in kept.KINDS if f"feed.{kind}" in candidates),
         }
         try:
-            self._kept = self._runs.both(_KEPT, keeps_modules=self._modules, **options)
+            self._kept = self._runs.both(f"{_KEPT}{number}", keeps_modules=self._modules, **options)
             if not self._modules or first_parting(*self._kept, steps=self._steps, ignores=_PUT_IN):
-                return candidates
+                return puts
             why = "equal to the bit where inputs are copied: they are memory that something else changes"
         except InvalidArgument as error:
             if not self._modules:
                 raise
             why = str(error)
-        refused = [one for one in candidates if one.startswith(_TRANSPLANT)]
+        refused = [one for one in puts if _has_nodes(one)]
         self._runs.note("target", self._changes(refused, None), f"refused: {why}")
-        self._modules = ()
-        self._kept = self._runs.both(f"{_KEPT}_values", **options)
-        return [one for one in candidates if not one.startswith(_TRANSPLANT) and one != "feed.loss"]
+        self._modules = tuple({_module_of(one) or "": None for one in self._found if _has_nodes(one)})
+        self._kept = self._runs.both(f"{_KEPT}{number}_values", keeps_modules=self._modules, **options)
+        return [one for one in puts if not _has_nodes(one)]
 
-    def _follows(self, names: Sequence[str]) -> bool:
+    def _follows(self, puts: Sequence[Put]) -> bool:
         reference = self._kept[0]
-        run = self._with("target", names, reference)
+        changes = tuple(one.mended() for one in self._settings)
+        run = self._with("target", puts, reference, changes)
         if run is None:
             return False
-        parts = self._parting(reference, run, names)
+        parts = self._parting(reference, run, puts)
         said = "follows the reference to the bit", "leaves it at"
-        self._runs.note_parting("target", self._changes(names, reference), parts, *said)
-        return parts is None and self._is_evidence(names, run)
+        self._runs.note_parting("target", self._changes(puts, reference, changes), parts, *said)
+        best = self._at if self._furthest is None else self._furthest[1]
+        if parts is not None and parts.place > best.place:
+            self._furthest = list(puts), parts
+        return parts is None and self._is_evidence(puts, run)
 
-    def _is_evidence(self, names: Sequence[str], run: Path) -> bool:
+    def _is_evidence(self, puts: Sequence[Put], run: Path) -> bool:
         """Weights that were put in behind a step are equal there for that alone: a further step has to be."""
         from msprobe.experiment.digests import read_digests
 
-        if "feed.update" not in names:
+        if all(one.name != "feed.update" for one in puts):
             return True
-        return all(len(lines) > self._first + 1 for lines in read_digests(run).values())
+        return all(len(lines) > self._at.step + 1 for lines in read_digests(run).values())
 
-    def _is_believed(self, names: Sequence[str]) -> bool:
+    def _is_believed(self, puts: Sequence[Put]) -> bool:
         """The target with its own values is the target."""
-        if not any(name.startswith(_TRANSPLANT) for name in names):
+        if not any(one.name.startswith(_TRANSPLANT) for one in puts):
             return True
         target = self._kept[1]
-        run = self._with("target", names, target)
-        parts = None if run is None else self._parting(target, run, names)
+        run = self._with("target", puts, target)
+        parts = None if run is None else self._parting(target, run, puts)
         if run is not None:
             said = "with its own values is itself", "with its own values differs at"
-            self._runs.note_parting("target", self._changes(names, target), parts, *said)
+            self._runs.note_parting("target", self._changes(puts, target), parts, *said)
         return run is not None and parts is None
 
-    def _with(self, side: str, names: Sequence[str], values: Path) -> Path | None:
-        modules = tuple(one for one in self._modules if f"{_TRANSPLANT}{one}" not in names)
+    def _with(
+        self, side: str, puts: Sequence[Put], values: Path, changes: tuple[Change, ...] = ()
+    ) -> Path | None:
+        modules = tuple(one for one in self._modules if all(_module_of(put) != one for put in puts))
         options = {"stop": self._steps[1], "keeps": self._steps, "keeps_modules": modules}
-        return self._runs.tried(side, self._changes(names, values), **options)
+        return self._runs.tried(side, self._changes(puts, values, changes), **options)
 
-    def _changes(self, names: Sequence[str], values: Path | None) -> tuple[Change, ...]:
-        return tuple(Change(name, str(values or ""), self._first) for name in names)
+    def _changes_of_target(self, puts: Sequence[Put]) -> tuple[Change, ...]:
+        return self._changes(puts, self._kept[0], tuple(one.mended() for one in self._settings))
 
-    def _parting(self, one: Path, other: Path, names: Sequence[str]) -> Parting | None:
+    def _changes(
+        self, puts: Sequence[Put], values: Path | None, changes: tuple[Change, ...] = ()
+    ) -> tuple[Change, ...]:
+        """changes: beside them."""
+        return (*changes, *(Change(one.name, str(values or ""), one.parting.step) for one in puts))
+
+    def _parting(self, one: Path, other: Path, puts: Sequence[Put]) -> Parting | None:
         """What was put in is no evidence: what the step makes of it is."""
-        put_in = {kind for name in names for kind in _ALSO_PUT_IN.get(name, ())}
+        put_in = {kind for put in puts for kind in _ALSO_PUT_IN.get(put.name, ())}
         ignores = tuple(kind for kind in KINDS if kind in put_in or kind in _PUT_IN)
         return first_parting(one, other, ignores=ignores, steps=self._steps)
+
+
+def _module_of(put: Put) -> str | None:
+    """That is transplanted."""
+    return put.name.removeprefix(_TRANSPLANT) if put.name.startswith(_TRANSPLANT) else None
+
+
+def _has_nodes(put: Put) -> bool:
+    """Around modules, of which a run that keeps nothing has none."""
+    return put.name == "feed.loss" or _module_of(put) is not None

@@ -15,6 +15,7 @@ FAULTS = {
     "data": ("feed.inputs",),
     "weight": ("feed.weights",),
     "random": ("feed.random",),
+    "compiled": ("compile.backend",),
 }
 
 
@@ -36,6 +37,8 @@ def main(kind: str) -> None:
     blocks: list[Block] = []
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), Block(), Block(), torch.nn.Linear(16, 4))
+    if kind == "compiled":
+        model = torch.compile(model)
     optimizer = torch.optim.AdamW(model.parameters(), 2e-3 if kind in ("lr", "two") else 1e-3)
     for step in range(8):
         x = torch.randn(6, 8)

@@ -13,15 +13,19 @@ from pathlib import Path
 
 import planted_faults as planted
 import pytest
+import torch
 from msprobe import cli
 from msprobe.diagnose.cause import Cause
+from msprobe.experiment import updates
+from msprobe.experiment.changes import BACKENDS, check, with_torch
 from msprobe.experiment.command_line import Command, parse_command
-from msprobe.experiment.digests import Parting
+from msprobe.experiment.digests import Parting, first_parting
 from msprobe.experiment.plan import Change, Plan, parse_change, read_plan, write_plan
 from msprobe.hunt.candidates import settings_of, values_of
 from msprobe.hunt.command import _placed
 from msprobe.hunt.runs import Hunt, OutOfRuns, Runs
 from msprobe.native import FormatError, InvalidArgument
+from torch import nn
 
 SCRIPT = str(Path(planted.__file__))
 ALL = "experiments" in os.environ.get("MSPROBE_TEST_SLOW", "")
@@ -165,3 +169,42 @@ def test_no_run_begins_behind_the_time_that_was_given(tmp_path):
     with pytest.raises(OutOfRuns):
         runs.run("reference", "1")
     assert not list(tmp_path.iterdir())
+
+
+def _write_digests(folder: Path, ranks: int, *lines: dict[str, dict[str, str]]) -> Path:
+    folder.mkdir()
+    for rank in range(ranks):
+        text = "".join(json.dumps({"step": step, **line}) + "\n" for step, line in enumerate(lines))
+        (folder / f"digest.rank{rank}.jsonl").write_text(text)
+    return folder
+
+
+def test_other_numbers_of_processes_are_an_error(tmp_path):
+    one, two = (_write_digests(tmp_path / str(ranks), ranks, {}) for ranks in (1, 2))
+    with pytest.raises(InvalidArgument, match=r"expected as many processes that train as .*, 1, found 2"):
+        first_parting(one, two)
+
+
+def test_inputs_that_only_one_run_sees_are_no_difference(tmp_path):
+    """A compiled model is called where nothing is seen."""
+    eager = _write_digests(tmp_path / "a", 1, {"inputs": {"0.0": "1"}, "weights": {"w": "1"}})
+    compiled = _write_digests(tmp_path / "b", 1, {"inputs": {}, "weights": {"w": "1"}})
+    other = _write_digests(tmp_path / "c", 1, {"inputs": {"0.0": "2"}, "weights": {"w": "1"}})
+    assert first_parting(eager, compiled) is None
+    assert first_parting(eager, other) == Parting(0, 0, "inputs", ("0.0",))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_backend_of_every_compile_is_set(monkeypatch, backend):
+    calls = []
+    monkeypatch.setattr(torch, "compile", lambda model=None, **kwargs: calls.append(kwargs))
+    change = Change("compile.backend", backend)
+    check([change])
+    with_torch([change])
+    torch.compile(nn.Linear(1, 1), mode="max-autotune", fullgraph=True)
+    updates.leave(print)
+    mode = {"mode": "max-autotune"} if backend in ("off", "inductor") else {}
+    set_ = {"disable": True} if backend == "off" else {"backend": backend}
+    assert calls == [{**mode, "fullgraph": True, **set_}]
+    with pytest.raises(InvalidArgument, match="expected one of off, eager"):
+        check([Change("compile.backend", "onnx")])

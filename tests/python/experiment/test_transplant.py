@@ -12,11 +12,14 @@ from pathlib import Path
 
 import planted_modules as planted
 import pytest
+import torch
+from msprobe.experiment.at_modules import AtModules
 from msprobe.experiment.changes import check, recorders
 from msprobe.experiment.inside import keepers
 from msprobe.experiment.plan import Change
 from msprobe.native import InvalidArgument
 from msprobe.recording.recorded_training import RecordedTraining
+from msprobe.training.phases import CallWatch, module_call_operator
 
 SCRIPT = str(Path(planted.__file__))
 
@@ -59,6 +62,36 @@ def test_the_gradient_of_the_loss_is_that_of_the_reference(tmp_path):
     target = changed("feed.loss", tmp_path / "a", "loss", "plain")
     assert target != planted.train("loss", "plain")
     assert [weights for _, weights in target] == [weights for _, weights in reference]
+
+
+def test_a_call_that_is_seen_twice_is_one_call(tmp_path):
+    """As where a recorder calls the operator anew inside of a call."""
+    answered = []
+
+    class Seeing(AtModules):
+        def answer(self, path, number, call, args, kwargs):
+            answered.append((path, number))
+            return call(*args, **kwargs)
+
+    inner = []
+
+    def anew(original, args, kwargs):
+        if inner:
+            return original(*args, **kwargs)
+        inner.append(True)
+        return module_call_operator()(*args, **kwargs)
+
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    watch, seeing = CallWatch(module_call_operator(), anew), Seeing(("", "0"))
+    watch.install()
+    seeing.models_found([model])
+    try:
+        seeing.begin_step(0)
+        model(torch.ones(2))
+    finally:
+        seeing.close()
+        watch.remove()
+    assert answered == [("0", 0), ("", 0)]
 
 
 @pytest.mark.parametrize(
