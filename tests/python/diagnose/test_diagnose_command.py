@@ -49,6 +49,11 @@ for step in range(4):
 """
 
 
+CLIPPED = """
+    if float(sys.argv[3]): nn.utils.clip_grad_norm_(model.parameters(), float(sys.argv[3]))
+"""
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """runs(fault, step, *options) -> folder of a run of the script with that fault; made once."""
@@ -147,6 +152,32 @@ def test_all_parts_are_compared(runs, diagnose):
     _, answer, text = diagnose(runs(), runs("seed", 0), "--json")
     assert {part["part"]: part["status"] for part in answer["parts"]}["dump"] == "differ"
     assert json.loads(text) == answer
+
+
+def test_equal_numbers_are_equal_and_what_was_noticed_stands_first(tmp_path, diagnose):
+    script = SCRIPT.replace("    optimizer.step()\n", CLIPPED + "    optimizer.step()\n")
+    (tmp_path / "train.py").write_text(script)
+    for name, limit in (("a", "1e9"), ("b", "0")):
+        words = [
+            "-m",
+            "msprobe",
+            "run",
+            "--quiet",
+            "--steps",
+            "0",
+            "-o",
+            name,
+            "train.py",
+            "none",
+            "0",
+            limit,
+        ]
+        subprocess.run([sys.executable, *words], cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    code, answer, text = diagnose(tmp_path / "a", tmp_path / "b")
+    assert (code, answer["status"]) == (0, "equal")
+    assert answer["noticed"][0] == "gradients are clipped 0 times (reference: 1), without consequence"
+    assert text.splitlines()[1] == f"  noticed: {answer['noticed'][0]}"
+    assert {one["status"] for one in answer["stages"]} == {"equal"}
 
 
 def test_a_last_bit_of_the_loss_is_rounding(tmp_path, diagnose):

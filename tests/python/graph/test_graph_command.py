@@ -196,6 +196,16 @@ def test_json_of_a_graph_alone(runs: Path, capsys: pytest.CaptureFixture[str]) -
     assert not (runs / "out/verdict.json").exists()
 
 
+def test_the_root_has_the_class_of_the_model(runs: Path) -> None:
+    """Where the training state says it; DefaultModel is its name in the file."""
+    for side in ("golden", "other"):
+        for folder in (path.parent for path in (runs / side).rglob("dump.json")):
+            (folder / "diagnosis.json").write_text('{"modules": {"": {"class": "models.gpt.GPT"}}}')
+    assert run("graph", runs / "golden", runs / "other", "-o", runs / "out", "--quiet") == 1
+    named = "SELECT value FROM msprobe_info WHERE key LIKE '%_model' ORDER BY key"
+    assert select(result_in(runs / "out", "compare"), named) == [("GPT",), ("GPT",)]
+
+
 def test_quiet_prints_nothing(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("graph", runs / "golden", runs / "other", "-o", runs / "out", "--quiet") == 1
     assert capsys.readouterr() == ("", "")
