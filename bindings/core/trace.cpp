@@ -4,6 +4,7 @@
 
 #include "core.h"
 #include "msprobe/event_log.h"
+#include "msprobe/packed_step.h"
 
 namespace {
 
@@ -14,6 +15,12 @@ ExportReport export_event_log(const std::filesystem::path& log, const std::files
   return msprobe::trace::export_event_log(log, directory);
 }
 
+// Bytes, or None.
+py::object read_packed(const std::filesystem::path& path) {
+  const auto content = msprobe::io::read_packed(path);
+  return content ? py::object(py::bytes(*content)) : py::object(py::none());
+}
+
 }  // namespace
 
 void register_trace(py::module_& m) {
@@ -22,4 +29,7 @@ void register_trace(py::module_& m) {
       .def_readonly("tensors", &ExportReport::tensors)
       .def_readonly("cut", &ExportReport::cut);
   m.def("export_event_log", &export_event_log, py::arg("log"), py::arg("directory"));
+  m.def("read_packed", &read_packed, py::arg("path"));
+  m.def("is_there", &msprobe::io::is_there, py::arg("path"));
+  m.def("unpack_step", &msprobe::io::unpack_step, py::arg("archive"), py::arg("folder"));
 }

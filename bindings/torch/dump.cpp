@@ -95,6 +95,10 @@ class DumpSession : public CallObserver,
     recorder_.begin_flush();
   }
 
+  bool attach(const std::filesystem::path& path, std::string content) {
+    return recorder_.attach(path, std::move(content));
+  }
+
   void close(bool wait) {
     {
       const py::gil_scoped_release no_gil;
@@ -532,6 +536,7 @@ void register_dump(py::module_& m) {
            py::arg("stacks") = true)
       .def("open", &DumpSession::open, py::arg("directory"), py::arg("read_all") = false)
       .def("begin_flush", &DumpSession::begin_flush)
+      .def("attach", &DumpSession::attach, py::arg("path"), py::arg("content"))
       .def("close", &DumpSession::close, py::kw_only(), py::arg("wait") = true)
       .def("end", &DumpSession::end)
       .def("report", &DumpSession::report)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from catalogue import BY_NAME, CONTROLS, FAULTS, KINDS, Control, Fault
 from evidence import differences
+from msprobe.files.regular_file import read_text
 from run import MODES, cases, generate
 from score import ASKED, Answer, ask_all, score, table
 
@@ -110,7 +111,7 @@ def test_noise_adds_no_records(recorded: Path, name: str) -> None:
     for step in (recorded / "quiet" / name / "dump").glob("step*/rank*"):
         quiet, noisy = (
             json.loads(
-                (recorded / mode / name / "dump" / step.parent.name / step.name / "dump.json").read_text()
+                read_text(recorded / mode / name / "dump" / step.parent.name / step.name / "dump.json")
             )
             for mode in MODES
         )

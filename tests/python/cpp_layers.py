@@ -31,7 +31,18 @@ MODULE_OF_HEADER = {
         ("error", "log", "tensor_view", "thread_pool", "content_hash", "export", "version"), "base"
     ),
     **dict.fromkeys(
-        ("tensor_file", "pt_file", "safetensors", "ckpt_file", "table", "sheet", "file", "document"), "io"
+        (
+            "tensor_file",
+            "pt_file",
+            "safetensors",
+            "ckpt_file",
+            "table",
+            "sheet",
+            "file",
+            "document",
+            "packed_step",
+        ),
+        "io",
     ),
     **dict.fromkeys(
         (
@@ -84,7 +95,7 @@ THIRD_PARTY = (
     (re.compile(r"yaml-cpp/"), ("cpp/src/io/document/yaml_document.cpp",)),
     (re.compile(r"Eigen/"), ("cpp/src/metrics/",)),
     (re.compile(r"zlib\.h$"), ("cpp/src/io/zip/",)),
-    (re.compile(r"libdeflate\.h$"), ("cpp/src/base/", "cpp/src/config_check/pack_file.cpp")),
+    (re.compile(r"libdeflate\.h$"), ("cpp/src/base/", "cpp/src/io/zip/deflated.cpp")),
     (
         re.compile(r"sqlite3\.h$|SQLiteCpp/"),
         ("cpp/src/io/sqlite/", "cpp/src/graph/", "cpp/src/monitor/", "cpp/src/viewer/"),

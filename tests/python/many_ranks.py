@@ -11,6 +11,8 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msprobe.files.regular_file import read_text
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -49,10 +51,10 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _reduce(target: Path, reduced: Path) -> None:
-    own, other = (json.loads((folder / "diagnosis.json").read_text()) for folder in (target, reduced))
+    own, other = (json.loads(read_text(folder / "diagnosis.json")) for folder in (target, reduced))
     for kind in ("backward", "clipping", "gradients_at_optimizer", "optimizer"):
         own[kind] = other[kind]
-    (target / "diagnosis.json").unlink()  # a link
+    (target / "diagnosis.json").unlink(missing_ok=True)  # a link; beside a packed step it stands before that
     (target / "diagnosis.json").write_text(json.dumps(own))
 
 

@@ -67,6 +67,7 @@ struct Options {
   bool all_functions = false;      // record every torch function, not only those named
   bool only_evidence = false;      // of memory that says nothing about the program, no statistics
   bool deferred = false;           // leave the event log, make no JSON (msprobe export makes it)
+  bool packed = false;             // one file for each step, step.zip, of all that is text
 };
 
 /// A tensor on its way to a file: memory that `owner` keeps alive and nobody changes any more.
@@ -138,8 +139,12 @@ class MSPROBE_API Recorder {
 
   /// Lets the writer make complete files of everything recorded so far, and does not wait for it.
   void begin_flush();
-  /// Returns when everything recorded so far is in complete files.
+  /// Returns when everything recorded so far is in complete files; with Options::packed only the end of the
+  /// step makes them.
   void flush();
+  /// Puts a text into the packed file of the open step, as its member `path`. False: it is not packed, or
+  /// another step is open; `path` is then to be written by whoever has the text.
+  bool attach(const std::filesystem::path& path, std::string content);
   /// Ends the step: returns when its files, and those of steps before, are complete. What is recorded later
   /// is lost, with a warning.
   void close();

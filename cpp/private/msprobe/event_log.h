@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "msprobe/export.h"
@@ -97,6 +98,8 @@ class MSPROBE_API JsonExporter {
   /// Each is complete or absent. Task "structure": records without data. Throws IoError, and FormatError when
   /// there is no header.
   void write(const std::filesystem::path& directory);
+  /// The same files as (name, content). Throws FormatError when there is no header.
+  std::vector<std::pair<std::string, std::string>> files();
 
   std::size_t record_count() const noexcept;
   /// Tensors seen, with those of halves of records that were replaced later.

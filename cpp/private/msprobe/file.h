@@ -80,6 +80,7 @@ MSPROBE_API void write_file(const std::filesystem::path& path, std::string_view 
 /// not a signal.
 class MSPROBE_API InputFile {
  public:
+  /// A file that is not there is read from the packed step beside it (packed_step.h), as if it were.
   /// Throws IoError; also for a directory or another thing that is not a regular file.
   explicit InputFile(std::filesystem::path path);
   ~InputFile();
@@ -96,9 +97,13 @@ class MSPROBE_API InputFile {
   void advise_sequential() const noexcept;
 
  private:
+  void read_from_packed(std::uint64_t offset, std::span<std::uint8_t> out) const;
+  [[noreturn]] void refuse_end(std::uint64_t end, std::size_t missing) const;
+
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  int descriptor_ = -1;  // -1: packed_ is the content
   std::uint64_t size_ = 0;
+  std::string packed_;
 };
 
 }  // namespace msprobe::io

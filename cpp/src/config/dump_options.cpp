@@ -37,6 +37,7 @@ dump::Options dump_options(const Config& config) {
   }
   options.all_functions = section.text("api_set") == "all";
   options.deferred = section.text("json") == "deferred";
+  options.packed = section.text("json") == "packed";
   return options;
 }
 

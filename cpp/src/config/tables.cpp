@@ -94,6 +94,7 @@ constexpr Word kApiSets[] = {
 };
 constexpr Word kJsons[] = {
     {"at_stop", "at stop and step"},
+    {"packed", "when the step ends, as one compressed file for each step, step.zip, which holds them all"},
     {"deferred", "not yet: only the compact record is, of which msprobe export makes them"},
 };
 constexpr Word kDiagnoses[] = {

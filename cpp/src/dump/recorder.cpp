@@ -129,6 +129,15 @@ void Recorder::flush() {
   s.report_problems(lock);
 }
 
+bool Recorder::attach(const fs::path& path, std::string content) {
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  if (!s.options.packed || !s.step || !s.step->exporter || s.step->directory != path.parent_path())
+    return false;
+  s.step->attached.emplace_back(path.filename().string(), std::move(content));
+  return true;
+}
+
 void Recorder::begin_close() {
   State& s = *state_;
   std::unique_lock lock(s.mutex);

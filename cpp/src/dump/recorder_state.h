@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "dump/spare_logs.h"
@@ -46,6 +47,7 @@ struct Step {
   bool has_fill = false;                             // a call wrote an infinity that it was given
   std::uint64_t flushes = 0;                         // wanted before that: done when the step is
   std::vector<std::function<void(LateStep&)>> late;  // values that are on their way
+  std::vector<std::pair<std::string, std::string>> attached;  // further files of a packed step: name, content
 
   /// Whether note_output() is to be told of an output. Needs no mutex.
   static bool is_noted(std::string_view record_name, trace::Badness worst);
@@ -123,6 +125,8 @@ struct Recorder::State {
   bool wants_writer() const;
   void wait_for_work(std::unique_lock<std::mutex>& lock);
   void forget_finished(std::unique_lock<std::mutex>& lock);
+  /// Files of a step that has ended.
+  void write_end(Step& of, const StepReport& report);
   void complete_late(Step& of, std::unique_lock<std::mutex>& lock);
   void finish(std::shared_ptr<Step> of, std::unique_lock<std::mutex>& lock);
   void write_next_file(std::unique_lock<std::mutex>& lock);

@@ -10,13 +10,16 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "dump/recorder_state.h"
 #include "dump/step_summary.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
+#include "msprobe/packed_step.h"
 #include "msprobe/pt_file.h"
 #include "msprobe/tensor_file.h"
 #include "trace/item/bad_number.h"
@@ -184,7 +187,7 @@ void Recorder::State::advance(std::unique_lock<std::mutex>& lock) {
   if (oldest->exporter) {
     attempt(*oldest, [&] { oldest->exporter->consume(bytes); });
     if (complete && bytes.size() > oldest->written) {
-      attempt(*oldest, [&] { oldest->exporter->write(oldest->directory); });
+      if (!options.packed) attempt(*oldest, [&] { oldest->exporter->write(oldest->directory); });
       oldest->written = bytes.size();
     }
   }
@@ -204,10 +207,19 @@ void Recorder::State::advance(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   const StepReport report = oldest->report;
   lock.unlock();
-  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - oldest->opened;
-  attempt(*oldest, [&] { write_summary(oldest->directory, report, wall.count()); });
+  attempt(*oldest, [&] { write_end(*oldest, report); });
   lock.lock();
   finish(oldest, lock);
+}
+
+void Recorder::State::write_end(Step& of, const StepReport& report) {
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - of.opened;
+  const std::string summary = summary_text(report, wall.count());
+  if (!options.packed || !of.exporter) return io::write_file(of.directory / kSummary, summary);
+  std::vector<std::pair<std::string, std::string>> files = of.exporter->files();
+  for (auto& file : of.attached) files.push_back(std::move(file));
+  files.emplace_back(kSummary, summary);
+  io::write_packed_step(of.directory, files);
 }
 
 void Recorder::State::finish(std::shared_ptr<Step> of, std::unique_lock<std::mutex>& lock) {

@@ -2,14 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dump/step_summary.h"
 
-#include <string>
+#include <utility>
 
-#include "msprobe/file.h"
 #include "trace/json/json_text.h"
 
 namespace msprobe::dump {
 
-void write_summary(const std::filesystem::path& directory, const StepReport& report, double wall_time_s) {
+std::string summary_text(const StepReport& report, double wall_time_s) {
   std::string text;
   trace::JsonText json(text, 0);
   json.begin_object();
@@ -40,7 +39,7 @@ void write_summary(const std::filesystem::path& directory, const StepReport& rep
   }
   json.end_object();
   json.end_object();
-  io::write_file(directory / "summary.json", text);
+  return text;
 }
 
 }  // namespace msprobe::dump

@@ -2,14 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <filesystem>
+#include <string>
 
 #include "msprobe/dump.h"
 
 namespace msprobe::dump {
 
-/// Writes `summary.json` into the directory of a step: what it held, for people and scripts. Throws
-/// IoError.
-void write_summary(const std::filesystem::path& directory, const StepReport& report, double wall_time_s);
+inline constexpr const char* kSummary = "summary.json";  // in the folder of a step
+
+/// Its content: what the step held, for people and scripts.
+std::string summary_text(const StepReport& report, double wall_time_s);
 
 }  // namespace msprobe::dump

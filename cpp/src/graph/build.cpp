@@ -12,6 +12,7 @@
 #include "io/in_quotes.h"
 #include "msprobe/error.h"
 #include "msprobe/graph.h"
+#include "msprobe/packed_step.h"
 #include "msprobe/record_name.h"
 #include "trace/rank_numbers.h"
 
@@ -314,9 +315,8 @@ Graph build(const std::shared_ptr<const Dump>& dump) {
 
 Dump read_dump(const std::filesystem::path& folder, int step, int rank) {
   const auto read_if_there = [&folder](const char* name, auto read) {
-    std::error_code ignored;
     const std::filesystem::path path = folder / name;
-    return std::filesystem::exists(path, ignored) ? read(path) : decltype(read(path))();
+    return io::is_there(path) ? read(path) : decltype(read(path))();
   };
   // dump.json is much the longest.
   auto construct =

@@ -18,6 +18,7 @@
 #include "msprobe/graph_file.h"
 #include "msprobe/graph_merge.h"
 #include "msprobe/log.h"
+#include "msprobe/packed_step.h"
 #include "msprobe/thread_pool.h"
 
 namespace msprobe::graph {
@@ -202,8 +203,7 @@ class Job {
   }
 
   void note_missing_stacks(const Graph& graph, const std::filesystem::path& folder) {
-    std::error_code ignored;
-    const bool is_there = std::filesystem::exists(folder / "stack.json", ignored);  // maybe without stacks
+    const bool is_there = io::is_there(folder / "stack.json");  // maybe without stacks
     if (is_there || !graph.dumps().front()->stacks.empty()) return;
     const std::lock_guard lock(mutex_);
     summary_.without_stacks.push_back(folder.string());

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <unordered_set>
 
 #include "msprobe/error.h"
 #include "msprobe/overflow.h"
+#include "msprobe/packed_step.h"
 #include "msprobe/record_name.h"
 #include "msprobe/thread_pool.h"
 #include "msprobe/trace_reader.h"
@@ -172,8 +172,7 @@ std::vector<Found> search(std::vector<RankSummary>& ranks, std::vector<std::stri
 template <typename Read>
 auto read_if_good(const fs::path& path, const Read& read, std::vector<std::string>& notes)
     -> std::optional<decltype(read(path))> {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) {
+  if (!io::is_there(path)) {
     notes.push_back(path.string() + " is missing: the answer has less to say");
     return std::nullopt;
   }

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "msprobe/error.h"
+#include "msprobe/packed_step.h"
 
 namespace msprobe::overflow {
 namespace {
@@ -32,7 +33,7 @@ std::optional<int> rank_of(std::string_view name) {
 std::vector<std::pair<int, fs::path>> rank_directories(const fs::path& step_dir) {
   std::vector<std::pair<int, fs::path>> ranks;
   std::error_code ignored;
-  if (fs::exists(step_dir / "dump.json", ignored)) {
+  if (io::is_there(step_dir / "dump.json")) {
     const std::string name = fs::absolute(step_dir).lexically_normal().filename().string();
     ranks.emplace_back(rank_of(name).value_or(0), step_dir);
     return ranks;

@@ -7,10 +7,10 @@ be run again.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
+from msprobe.files.regular_file import is_there
 from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import (
     Parser,
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
     for path in (asked.dump, asked.inputs_of):
-        if path is not None and not os.path.exists(path):
+        if path is not None and not is_there(path):
             parser.error(absent(path))
     from msprobe.check.console import console_text
     from msprobe.check.outputs import LOG, RESULTS, write_outputs

@@ -14,6 +14,7 @@ from msprobe.check.result import CheckedCall, CheckResult
 from msprobe.check.table import CallTable
 from msprobe.files.atomic_file import make_directory
 from msprobe.files.dump_folders import RANK, STEP, Form, form_of, number_of, numbered
+from msprobe.files.regular_file import is_there
 from msprobe.files.run_folder import dump_of
 from msprobe.native import FormatError, InvalidArgument, UnsupportedError, import_torch
 from msprobe.replay.attribution import Attribution, attribute
@@ -181,7 +182,7 @@ def _dump_files(path: Path, options: CheckOptions) -> Iterator[_File]:
             continue
         for rank, folder in sorted(numbered(step_folder, RANK).items()):
             file = folder / "dump.json"
-            if (options.ranks is None or rank in options.ranks) and file.exists():
+            if (options.ranks is None or rank in options.ranks) and is_there(file):
                 found = True
                 yield _File(file, step, rank)
     if not found:

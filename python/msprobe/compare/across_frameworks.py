@@ -18,6 +18,7 @@ from msprobe.compare.inputs import Paths, find_pairs
 from msprobe.compare.translated import as_pytorch, renamed
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.dump_folders import Form, framework_of, numbered_dumps
+from msprobe.files.regular_file import is_there
 from msprobe.native import core
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class _Pair:
             _write(folder / "dump.json", {**dump, "data": kept})
         self._write_beside(ours, self._ours, self._names, wanted)
         self._write_beside(theirs, self._theirs, FrameworkNames(), wanted)
-        if (self._ours.with_name(_STATE)).is_file() and (self._theirs.with_name(_STATE)).is_file():
+        if is_there(self._ours.with_name(_STATE)) and is_there(self._theirs.with_name(_STATE)):
             states = (
                 core.read_json(self._ours.with_name(_STATE)),
                 core.read_json(self._theirs.with_name(_STATE)),
@@ -130,10 +131,10 @@ class _Pair:
         construct, stacks, tensors = (
             dump.with_name(name) for name in ("construct.json", "stack.json", _TENSORS)
         )
-        if construct.is_file():
+        if is_there(construct):
             content = renamed(core.read_json(construct), names)
             _write(folder / construct.name, _without(content, wanted))
-        if stacks.is_file():
+        if is_there(stacks):
             _write(folder / stacks.name, renamed(core.read_json(stacks), names))
         link = folder / _TENSORS
         if tensors.is_dir() and not link.is_symlink():

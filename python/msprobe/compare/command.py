@@ -7,10 +7,10 @@ errors.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from msprobe.commands import framework
+from msprobe.files.regular_file import is_there
 from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import (
     Parser,
@@ -148,7 +148,7 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
         asked.api_mapping or None,
         *asked.noise,
     ):
-        if path is not None and not os.path.exists(path):
+        if path is not None and not is_there(path):
             parser.error(absent(path))
 
 

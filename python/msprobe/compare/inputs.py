@@ -12,6 +12,7 @@ from pathlib import Path
 from msprobe.files.dump_folders import DUMPS, RANK, STEP, Form, form_of, number_of, numbered
 from msprobe.files.json_file import read_flag, read_object, read_path, warn_of_unknown_keys
 from msprobe.files.left_out import LeftOut, left_out, only_in
+from msprobe.files.regular_file import is_there
 from msprobe.files.run_folder import dump_of, offset_of
 from msprobe.native import InvalidArgument, NothingToCompare, core
 
@@ -159,17 +160,18 @@ class _Search:
     def rank(self, place: _Place, target: Path, reference: Path) -> None:
         for name in DUMPS:
             ours, theirs = target / name, reference / name
-            if ours.exists() and theirs.exists():
+            has_ours, has_theirs = is_there(ours), is_there(theirs)
+            if has_ours and has_theirs:
                 self._add(place, ours, theirs)
-            elif ours.exists() or theirs.exists():
-                self.left_out.append(only_in(_side(ours.exists()), place.step, place.rank, name))
-        if not any((target / name).exists() or (reference / name).exists() for name in DUMPS):
+            elif has_ours or has_theirs:
+                self.left_out.append(only_in(_side(has_ours), place.step, place.rank, name))
+        if not any(is_there(target / name) or is_there(reference / name) for name in DUMPS):
             self.left_out.append(left_out("no dump.json in either run", place.step, place.rank))
         self._beside(place, target, reference)
 
     def _beside(self, place: _Place, target: Path, reference: Path) -> None:
         for name, is_compared in _BESIDE.items():
-            ours, theirs = (target / name).exists(), (reference / name).exists()
+            ours, theirs = is_there(target / name), is_there(reference / name)
             if ours is not theirs:
                 alone = only_in(_side(ours), place.step, place.rank, name)
                 self.left_out.append(replace(alone, is_difference=is_compared))

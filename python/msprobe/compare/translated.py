@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.regular_file import is_there
 from msprobe.native import core
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def translated(
     content = as_pytorch(core.read_json(dump), names)
     _write(folder / "dump.json", {**content, "data": _only(content["data"], wanted)})
     for file in _OF_RECORDS:
-        if (source := dump.with_name(file)).is_file():
+        if is_there(source := dump.with_name(file)):
             found = renamed(core.read_json(source), names)
             _write(folder / file, _only(found, wanted) if file == "construct.json" else found)
     tensors, link = dump.with_name(_TENSORS), folder / _TENSORS

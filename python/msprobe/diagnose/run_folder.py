@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.diagnose.losses import LOSS_FILE
 from msprobe.files.dump_folders import DUMPS, RANK, STEP
-from msprobe.files.regular_file import open_to_read
+from msprobe.files.regular_file import PACKED_STEP, open_to_read
 from msprobe.files.run_folder import PACKED_GRADIENTS, RUN_FILE, first_step_in
 from msprobe.native import InvalidArgument
 from msprobe.recording.launch import words_of_program
@@ -148,7 +148,10 @@ def _is_dump(folder: Path, names: list[str]) -> bool:
     ranks = [folder / name for name in filter(RANK.fullmatch, names)]
     for step in filter(STEP.fullmatch, names):
         ranks += [folder / step / name for name in filter(RANK.fullmatch, _names_in(folder / step))]
-    return DUMPS[0] in names or any(set(DUMPS).intersection(_names_in(rank)) for rank in ranks)
+    files = {*DUMPS, PACKED_STEP}
+    return not {DUMPS[0], PACKED_STEP}.isdisjoint(names) or any(
+        files.intersection(_names_in(r)) for r in ranks
+    )
 
 
 def _is_gradient_record(folder: Path, names: list[str]) -> bool:

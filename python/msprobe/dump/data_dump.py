@@ -77,9 +77,13 @@ class DataDump:
         self._process = os.getpid()
         os.register_at_fork(after_in_child=self._forget)
         adapter = torch_adapter()
-        options = adapter.DumpOptions(config.native, only_evidence=only_evidence)
+        options = adapter.DumpOptions(
+            config.native, only_evidence=only_evidence, packed=self._section.json == "packed"
+        )
         self._session = adapter.DumpSession(options, stacks=self._section.stacks)
-        self._training_state = TrainingState(_diagnosis_kinds(self._section), entrances, averaged)
+        self._training_state = TrainingState(
+            _diagnosis_kinds(self._section), entrances, averaged, self._session.attach
+        )
         self._empty = EmptyDumps(config, self._section)
         if config.enable_dataloader:
             self._fetching = around_every_batch(self.step, lambda: self._start(None))
@@ -216,10 +220,10 @@ class DataDump:
 
     def _close_step(self, waits: bool = False) -> None:
         waits = waits or self._waits or self._empty.has_to_count() or self._online is not None
+        self._training_state.end_step()  # into the files of the step
         self._session.close(wait=waits)
         self._tell_late()
         self._count_records()
-        self._training_state.end_step()
         if self._online is not None:
             self._online.end(self._step)
 

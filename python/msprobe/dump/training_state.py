@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from msprobe.dump.training_state_file import Attach
     from msprobe.hooks.functions import Exchange
 
 # Bytes of data that are measured at a call of the model, where the parameters are fewer: measuring both takes
@@ -56,11 +57,14 @@ class TrainingState:
         kinds: Sequence[str],
         entrances: Mapping[int, str] | None = None,
         averaged: Callable[[], Mapping[str, nn.Module]] | None = None,
+        attach: Attach | None = None,
     ) -> None:
         """entrances: paths of parts of the model that are called in its place, by id; more may come.
         averaged: gives the modules that hold averages of its weights, by their names.
+        attach: as for TrainingStateFile.
         """
         self._averaged = averaged
+        self._attach = attach
         self._kinds = tuple(kinds)
         self._entrances: Mapping[int, str] = {} if entrances is None else entrances
         self._step: _Step | None = None
@@ -86,7 +90,7 @@ class TrainingState:
                 self._step.takes_calls = True
                 return
             self.end_step()
-        report = TrainingStateFile(path, self._kinds)
+        report = TrainingStateFile(path, self._kinds, self._attach)
         self._step = _Step(self._kinds, model, self._others, report, self._settings, self._entrances)
         if self._averaged is not None and "parameters" in self._kinds:
             self._step.measure_averaged(self._averaged)

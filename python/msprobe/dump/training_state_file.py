@@ -14,8 +14,10 @@ from msprobe.terminal.printable import printable
 from msprobe.training.json_text import Json, json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    Attach = Callable[[str, str], bool]
 
 FILE = "diagnosis.json"
 VERSION = 1
@@ -29,8 +31,10 @@ class TrainingStateFile:
     need many times the memory.
     """
 
-    def __init__(self, path: Path, kinds: Sequence[str]) -> None:
+    def __init__(self, path: Path, kinds: Sequence[str], attach: Attach | None = None) -> None:
+        """attach: takes the file into a packed step, or says that it cannot."""
         self.path = path
+        self._attach = attach
         self._kinds = kinds
         self._maps: dict[str, list[str]] = {}  # members
         self._lists: dict[str, list[str]] = {}
@@ -77,9 +81,12 @@ class TrainingStateFile:
 
     def write(self) -> str:
         """Returns why the file could not be written, or an empty text."""
+        text = self._text()
         try:
+            if self._attach is not None and self._attach(str(self.path), text):
+                return ""
             make_directory(self.path.parent)
-            write_text(self.path, self._text())
+            write_text(self.path, text)
         except Error as error:
             return str(error)
         return ""

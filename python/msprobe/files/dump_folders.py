@@ -9,7 +9,7 @@ import re
 from enum import Enum
 from pathlib import Path
 
-from msprobe.files.regular_file import open_to_read
+from msprobe.files.regular_file import PACKED_STEP, is_there, open_to_read
 from msprobe.files.run_folder import dump_of
 from msprobe.native import InvalidArgument
 
@@ -35,7 +35,7 @@ class Form(Enum):
 
 def form_of(path: Path) -> Form:
     """Raises InvalidArgument that says what was expected."""
-    if not path.exists():
+    if not path.exists() and not is_there(path):
         raise InvalidArgument(f"{path} does not exist; expected a dump")
     if not path.is_dir():
         if path.name not in DUMPS:
@@ -44,7 +44,7 @@ def form_of(path: Path) -> Form:
             )
         return Form.FILE
     names = _names_in(path)
-    if any(name in names for name in DUMPS):
+    if any(name in names for name in (*DUMPS, PACKED_STEP)):
         return Form.RANK
     if any(RANK.fullmatch(name) for name in names):
         return Form.STEP
@@ -79,7 +79,7 @@ def dump_file(path: Path, step: int | None = None, rank: int | None = None) -> P
     if form is Form.STEP:
         path = _chosen(path, numbered(path, RANK), "rank", rank)
     if path.is_dir():
-        found = [path / name for name in DUMPS if (path / name).is_file()]
+        found = [path / name for name in DUMPS if is_there(path / name)]
         if not found:
             raise InvalidArgument(f"{path}: expected a file {' or '.join(DUMPS)} in it")
         return found[0]
@@ -139,7 +139,7 @@ def numbered_dumps(path: Path) -> Iterator[tuple[int, int, Path]]:
             for step, folder in steps.items()
         }
     for step, ranks in sorted(found.items()):
-        yield from ((step, rank, dump) for rank, dump in sorted(ranks.items()) if dump.is_file())
+        yield from ((step, rank, dump) for rank, dump in sorted(ranks.items()) if is_there(dump))
 
 
 def folder_of(path: Path) -> Path:

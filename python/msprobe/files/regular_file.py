@@ -9,6 +9,7 @@ with a reason in words like any other.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 FILE_MODE = 0o640
 LARGEST = 256 << 20
 """Bytes that are read at once; what may be larger is read piece by piece, or by the native library."""
+PACKED_STEP = "step.zip"
+"""In the folder of a step and rank: the files that would else lie beside it, read by their own paths."""
 
 _READ = os.O_RDONLY
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -37,7 +40,39 @@ def descriptor_of(path: str | os.PathLike[str], flags: int, mode: int = FILE_MOD
 
 
 def open_to_read(path: str | os.PathLike[str]) -> BinaryIO:
-    return open(descriptor_of(path, _READ), "rb")
+    try:
+        return open(descriptor_of(path, _READ), "rb")
+    except FileNotFoundError:
+        content = _packed(path)
+        if content is None:
+            raise
+    return io.BytesIO(content)
+
+
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a file or folder of this path, in its place or in a packed step."""
+    if os.path.exists(path):
+        return True
+    if not _is_beside_archive(path):
+        return False
+    from msprobe.native import core  # only where something is packed
+
+    return core.is_there(path)
+
+
+def _packed(path: str | os.PathLike[str]) -> bytes | None:
+    if not _is_beside_archive(path):
+        return None
+    from msprobe.native import Error, core  # only where something is packed
+
+    try:
+        return core.read_packed(path)
+    except Error as error:
+        raise OSError(errno.EINVAL, str(error), os.fspath(path)) from error
+
+
+def _is_beside_archive(path: str | os.PathLike[str]) -> bool:
+    return os.path.isfile(os.path.join(os.path.dirname(path), PACKED_STEP))
 
 
 def open_to_write(path: str | os.PathLike[str], *, is_new: bool = False, mode: int = FILE_MODE) -> BinaryIO:
@@ -47,7 +82,7 @@ def open_to_write(path: str | os.PathLike[str], *, is_new: bool = False, mode: i
 
 def open_text(path: str | os.PathLike[str], *, encoding: str = "utf-8", errors: str = "replace") -> TextIO:
     """To be read."""
-    return open(descriptor_of(path, _READ), encoding=encoding, errors=errors)
+    return io.TextIOWrapper(open_to_read(path), encoding=encoding, errors=errors)
 
 
 def read_bytes(path: str | os.PathLike[str], most: int = LARGEST) -> bytes:

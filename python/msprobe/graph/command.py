@@ -9,12 +9,12 @@ shown, 2 on errors.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from msprobe.commands import framework
+from msprobe.files.regular_file import is_there
 from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import (
     Parser,
@@ -249,7 +249,7 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     if asked.reference is not None and asked.target is None:
         parser.error("-gp: expected -tp TARGET beside it")
     for path in (asked.reference, asked.target, asked.input, asked.layer_mapping or None):
-        if path is not None and not os.path.exists(path):
+        if path is not None and not is_there(path):
             parser.error(absent(path))
     if asked.file_type == "json":
         parser.error("--file_type json: merged data are written as .vis.db only")

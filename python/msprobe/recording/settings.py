@@ -153,13 +153,16 @@ def _left_out(task: str, without: Sequence[str], *, monitor: bool, perturb: str)
 
 def _dump(config: Config, content: dict[str, Any]) -> Config:
     """Steps are those of the optimizer. Where the file does not say otherwise, the state of the training is
-    recorded beside the calls: what a diagnosis of two runs needs.
+    recorded beside the calls, which is what a diagnosis of two runs needs, and each step is one file.
     """
-    config = replace(config, enable_dataloader=False)
-    if "diagnosis" in content.get(config.task, {}):
-        return config
-    assert isinstance(config.section, DumpConfig)
-    return replace(config, section=replace(config.section, diagnosis=words_of("diagnosis")))
+    section = config.section
+    assert isinstance(section, DumpConfig)
+    asked = content.get(config.task, {})
+    if "diagnosis" not in asked:
+        section = replace(section, diagnosis=words_of("diagnosis"))
+    if "json" not in asked:
+        section = replace(section, json="packed")
+    return replace(config, enable_dataloader=False, section=section)
 
 
 def _gradients(config: Config, task: str) -> Config:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.culprit import parse_frame
-from msprobe.files.regular_file import read_text
+from msprobe.files.regular_file import is_there, read_text
 from msprobe.files.run_folder import DUMP
 from msprobe.native import FormatError, core
 
@@ -104,9 +104,7 @@ def _inputs(record: dict[str, Any]) -> list[Any]:
 
 def _dump(folder: Path, step: int, rank: int) -> Path | None:
     place = folder / DUMP / f"step{step}"
-    return next(
-        (one for one in (place / f"rank{rank}", place / "rank") if (one / "dump.json").is_file()), None
-    )
+    return next((one for one in (place / f"rank{rank}", place / "rank") if is_there(one / "dump.json")), None)
 
 
 def _line_of_user(stacks: str | os.PathLike[str] | None, name: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msprobe.files.dump_folders import dump_file
-from msprobe.files.regular_file import read_bytes
+from msprobe.files.regular_file import is_there, read_bytes
 from msprobe.native import FormatError, UnsupportedError, core
 from msprobe.replay.functions import parts_of
 
@@ -102,7 +102,7 @@ class Dump:
         self.names = [call for call, name in calls if name == call + _FORWARD]
         """Of the calls, in the order of the file: "Functional.linear.0"."""
         # mindstudio-probe writes no such file.
-        self._is_ours = os.path.exists(os.path.join(os.path.dirname(path), "summary.json"))
+        self._is_ours = is_there(os.path.join(os.path.dirname(path), "summary.json"))
 
     @property
     def folder(self) -> str | None:

@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from msprobe.files.regular_file import is_there
 from msprobe.terminal.command_line import Parser, absent, add_force, add_place, add_screen, say_files
 
 
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     add_force(parser)
     add_screen(parser, "print the paths of the files as JSON")
     asked = parser.parse_args(arguments)
-    if not os.path.exists(asked.dump):
+    if not is_there(asked.dump):
         parser.error(absent(asked.dump))
     from msprobe.files.new_results import new_results
     from msprobe.reproduce.reproduce import reproduce

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.files.dump_folders import DUMPS
+from msprobe.files.regular_file import is_there
 from msprobe.native import core
 from msprobe.sources.source import Entry, Row, Source, Text
 from msprobe.tensors.content import Content, open_tensor_file
@@ -153,7 +154,7 @@ def _records_beside(path: str) -> list[str]:
     """The stacks themselves are found by the names of records."""
     for name in DUMPS:
         dump = Path(path).parent / name
-        if dump.is_file():
+        if is_there(dump):
             return [record for record, _ in core.read_trace(dump).records()]
     return []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe.files.dump_folders import dump_file, holds_kernel_dump, numbered_dumps
-from msprobe.files.regular_file import open_to_read
+from msprobe.files.regular_file import is_there, open_to_read
 from msprobe.native import Error, InvalidArgument, IoError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def open_source(path: str, step: int | None = None, rank: int | None = None) -> 
     where = Path(path)
     if where.is_dir():
         return _open_folder(path, step, rank)
-    if not where.is_file():
+    if not is_there(where):
         raise InvalidArgument(f"{path} does not exist, or is no regular file")
     return _open_file(path, where)
 

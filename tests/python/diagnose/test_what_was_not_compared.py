@@ -64,7 +64,9 @@ def runs(recorded, tmp_path_factory):
 
 @pytest.fixture
 def damaged(runs, tmp_path):
-    """damaged(run, path, how) -> a copy of the run whose file or folder is missing, cut or empty."""
+    """damaged(run, path, how) -> a copy of the run (a name, or its folder), whose file or folder is missing,
+    cut or empty.
+    """
 
     def damage(name, path, how="missing"):
         run = tmp_path / "damaged"
@@ -84,21 +86,37 @@ def diagnosed(reference, target, tmp_path):
     return diagnose_runs(reference, target, tmp_path / "out", graph=False, force=True, shows_progress=False)
 
 
+@pytest.fixture(scope="module")
+def unpacked(runs, tmp_path_factory):
+    """The same runs with the files of mindstudio-probe, by `msprobe export`."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    for run in ("reference", "same"):
+        shutil.copytree(runs / run, folder / run)
+        assert cli.main(["export", "--quiet", str(folder / run)]) == 0
+        for path in folder.rglob("step.zip"):
+            path.unlink()
+    return folder
+
+
 # Without them all is compared nevertheless: how modules are nested, lines of code, counts, who trained.
 HARMLESS = ("construct.json", "stack.json", "summary.json", "run.rank1.json")
 
 
 @pytest.mark.parametrize("how", ["missing", "cut", "empty"])
-def test_each_file_of_a_rank_is_missed(runs, damaged, tmp_path, how):
-    run = runs / "same"
-    files = [path.relative_to(run) for path in sorted(run.rglob("*rank1*/**/*")) if path.suffix == ".json"]
-    files += [path.relative_to(run) for path in sorted(run.glob("*rank1.*"))] + [Path("config_check.zip")]
-    files += [Path("grad_probe/rank1/gradients.msprobe")]
-    assert len(files) == 14
+@pytest.mark.parametrize("layout", ["packed", "unpacked"])
+def test_each_file_of_a_rank_is_missed(runs, unpacked, damaged, tmp_path, layout, how):
+    place = runs if layout == "packed" else unpacked
+    run = place / "same"
+    files = sorted(path.relative_to(run) for path in run.rglob("dump/*/rank1/*"))
+    assert len(files) == {"packed": 2, "unpacked": 10}[layout]
+    if layout == "packed":
+        files += [path.relative_to(run) for path in sorted(run.glob("*rank1.*"))] + [Path("config_check.zip")]
+        files += [Path("grad_probe/rank1/gradients.msprobe")]
+        assert len(files) == 6
     for file in files:
         if how != "missing" and file.name == "summary.json":
             continue  # nothing of it is compared
-        answer = diagnosed(runs / "reference", damaged("same", file, how), tmp_path)
+        answer = diagnosed(place / "reference", damaged(run, file, how), tmp_path)
         told = "; ".join(f"{one.what} ({one.reason})" for one in answer.not_compared)
         step = next((part.removeprefix("step") for part in file.parts if part.startswith("step")), None)
         places = [f"step {step}"] if step else []
@@ -112,7 +130,7 @@ def test_each_file_of_a_rank_is_missed(runs, damaged, tmp_path, how):
 
 @pytest.mark.parametrize(
     "path",
-    ["dump/step1/rank1", "dump/step1/rank1/dump.json", "dump/step0", "dump/step0/rank1", "dump/step0/rank0"],
+    ["dump/step1/rank1", "dump/step1/rank1/step.zip", "dump/step0", "dump/step0/rank1", "dump/step0/rank0"],
 )
 def test_a_gap_before_the_first_difference_is_in_the_sentence(runs, damaged, tmp_path, path):
     answer = diagnosed(runs / "reference", damaged("faulty", path), tmp_path)
@@ -157,7 +175,7 @@ class TestCommands:
         sides = [] if one else [runs / "reference"]
         whole = [*sides, runs / "same", "-o", tmp_path / "whole"]
         assert self.asked(capsys, command, *whole)[0] == 0
-        run = damaged("same", "dump/step1/rank1" if how == "missing" else "dump/step1/rank1/dump.json", how)
+        run = damaged("same", "dump/step1/rank1" if how == "missing" else "dump/step1/rank1/step.zip", how)
         code, text = self.asked(capsys, command, *sides, run, "-o", tmp_path / "gap")
         assert code == 1
         assert "step 1, rank 1" in "\n".join(text.splitlines()[:2])
@@ -174,7 +192,7 @@ class TestCommands:
         assert "rank 1, seeds (only in the reference)" in text.splitlines()[0]
 
     def test_a_graph_of_the_ranks_that_can_be_read(self, runs, damaged, tmp_path, capsys):
-        run = damaged("faulty", "dump/step1/rank0/dump.json", "cut")
+        run = damaged("faulty", "dump/step1/rank0/step.zip", "cut")
         code, text = self.asked(capsys, "graph", runs / "reference", run, "-o", tmp_path / "out")
         assert code == 1
         assert "3 graphs" in text

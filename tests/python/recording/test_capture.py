@@ -14,6 +14,7 @@ import msprobe
 import pytest
 import torch
 from exported_gradients import exported_gradients
+from msprobe.files.regular_file import is_there, read_text
 from msprobe.training.steps import FinishedSteps, OutermostCalls
 from recording_support import run_file
 from torch import nn
@@ -88,9 +89,9 @@ class TestCapture:
         assert losses == plain
         assert all(torch.equal(a, b) for a, b in zip(model.parameters(), twin.parameters()))
         assert sorted(path.name for path in (tmp_path / "out/dump").iterdir()) == ["step0", "step1"]
-        data = json.loads((tmp_path / "out/dump/step0/rank/dump.json").read_text())["data"]
+        data = json.loads(read_text(tmp_path / "out/dump/step0/rank/dump.json"))["data"]
         assert "Module.0.Linear.forward.0" in data
-        assert (tmp_path / "out/dump/step0/rank/diagnosis.json").exists()
+        assert is_there(tmp_path / "out/dump/step0/rank/diagnosis.json")
         lines = (tmp_path / "out/losses.rank0.csv").read_text().split()
         assert [float(line.split(",")[1]) for line in lines[1:]] == losses
 
@@ -116,7 +117,7 @@ class TestCapture:
         with msprobe.capture(model, tmp_path / "out"):
             train(Wrapper(model), 1)
         assert run_file(tmp_path / "out")["models"][0]["class"] == "Model"
-        data = json.loads((tmp_path / "out/dump/step0/rank/dump.json").read_text())["data"]
+        data = json.loads(read_text(tmp_path / "out/dump/step0/rank/dump.json"))["data"]
         assert "Module.0.Linear.forward.0" in data
 
     def test_a_wrapper_that_is_left_in_evaluation_mode(self, model, tmp_path):
@@ -138,7 +139,7 @@ class TestCapture:
             encoding="utf-8-sig"
         ) as file:
             assert [row["param_name"] for row in csv.DictReader(file)] == names
-        diagnosis = json.loads((tmp_path / "out/dump/step0/rank/diagnosis.json").read_text())
+        diagnosis = json.loads(read_text(tmp_path / "out/dump/step0/rank/diagnosis.json"))
         assert list(diagnosis["parameters"]) == names
         with zipfile.ZipFile(tmp_path / "out/config_check.zip") as pack:
             settings = json.loads(pack.read("msprobe/settings/rank0.json"))
@@ -201,8 +202,8 @@ class TestCapture:
             plain, closure = (
                 (
                     (gradients[run] / f"rank0/grad_summary_{step}.csv").read_text(),
-                    json.loads((tmp_path / run / f"dump/step{step}/rank/construct.json").read_text()),
-                    json.loads((tmp_path / run / f"dump/step{step}/rank/diagnosis.json").read_text()),
+                    json.loads(read_text(tmp_path / run / f"dump/step{step}/rank/construct.json")),
+                    json.loads(read_text(tmp_path / run / f"dump/step{step}/rank/diagnosis.json")),
                 )
                 for run in ("plain", "closure")
             )
@@ -234,7 +235,7 @@ class TestCapture:
         about = run_file(tmp_path / "out")
         assert (about["steps"], about["optimizer_steps"]) == (3, 6)
         for step in range(3):
-            data = json.loads((tmp_path / f"out/dump/step{step}/rank/dump.json").read_text())["data"]
+            data = json.loads(read_text(tmp_path / f"out/dump/step{step}/rank/dump.json"))["data"]
             assert "Module.0.Linear.forward.0" in data
 
     def test_each_call_is_an_input_of_its_own_step_once(self, model, tmp_path):
@@ -248,7 +249,7 @@ class TestCapture:
                     with torch.no_grad():
                         model(torch.ones(2, 3))  # an evaluation
         for step in range(3):
-            inputs = json.loads((tmp_path / f"out/dump/step{step}/rank/diagnosis.json").read_text())["inputs"]
+            inputs = json.loads(read_text(tmp_path / f"out/dump/step{step}/rank/diagnosis.json"))["inputs"]
             assert [one["tensors"]["args.0"]["max"] for one in inputs] == [2 * step, 2 * step + 1]
 
     def test_a_scheduler_that_was_there_before(self, model, tmp_path):

@@ -11,6 +11,7 @@ import msprobe
 import pytest
 import torch
 from exported_gradients import exported_gradients
+from msprobe.files.regular_file import read_text
 from recording_support import run_file
 from torch import nn
 
@@ -28,11 +29,11 @@ def step(model, optimizer, *, calls: int = 1):
 
 
 def records(folder, number: int = 0):
-    return list(json.loads((folder / f"dump/step{number}/rank/dump.json").read_text())["data"])
+    return list(json.loads(read_text(folder / f"dump/step{number}/rank/dump.json"))["data"])
 
 
 def state(folder, number: int = 0):
-    return json.loads((folder / f"dump/step{number}/rank/diagnosis.json").read_text())
+    return json.loads(read_text(folder / f"dump/step{number}/rank/diagnosis.json"))
 
 
 def forwards(folder, number: int = 0):

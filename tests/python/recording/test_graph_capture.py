@@ -10,6 +10,7 @@ import json
 
 import pytest
 import torch
+from msprobe.files.regular_file import read_text
 from msprobe.native import UnsupportedError, torch_adapter
 from recording_support import python, recorded, run_file
 
@@ -65,7 +66,7 @@ print(step().item().hex())
 
 
 def records(folder, step):
-    return json.loads((folder / f"out/dump/step{step}/rank/dump.json").read_text())["data"]
+    return json.loads(read_text(folder / f"out/dump/step{step}/rank/dump.json"))["data"]
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,7 @@ def test_loss_and_gradients_outside_of_a_captured_model_are_recorded(tmp_path):
     before, behind = records(tmp_path, 1), records(tmp_path, 2)
     assert "Module.0.Linear.forward.0" in before
     assert "Module.0.Linear.forward.0" not in behind
-    state = json.loads((tmp_path / "out/dump/step2/rank/diagnosis.json").read_text())
+    state = json.loads(read_text(tmp_path / "out/dump/step2/rank/diagnosis.json"))
     assert state["gradients_at_optimizer"][0]["gradients"]["0.weight"]["norm"] > 0
 
 

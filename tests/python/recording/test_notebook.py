@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msprobe.files.regular_file import read_text
 from recording_support import BEGINNING, recorded, run_file
 
 
@@ -44,7 +45,7 @@ def test_it_is_recorded_as_a_script_is(tmp_path):
     assert "%%bash" in done.stderr
     about = run_file(tmp_path / "out")
     assert (about["steps"], about["program"][0]) == (3, "train.ipynb")
-    (stacks,) = (path.read_text() for path in tmp_path.glob("out/dump/step0/*/stack.json"))
+    (stacks,) = (read_text(path / "stack.json") for path in tmp_path.glob("out/dump/step0/*"))
     assert "train.ipynb, cell 1" in stacks
     assert about["recorded"]["config"] == "config_check.zip"
 

@@ -16,6 +16,7 @@ import zipfile
 import pytest
 from exported_gradients import exported_gradients
 from msprobe import cli
+from msprobe.files.regular_file import is_there, read_text
 from recording_support import BEGINNING, PLAIN, REPOSITORY, python, recorded, run_file
 
 
@@ -85,7 +86,7 @@ class TestAsWithout:
         assert ends[0] == ends[1]
         assert "msprobe" not in run.stderr.replace(str(tmp_path), "")
         assert run_file(tmp_path / "out")["outcome"] == "RuntimeError"
-        assert (tmp_path / "out/dump/step1/rank/dump.json").exists()
+        assert is_there(tmp_path / "out/dump/step1/rank/dump.json")
 
     def test_an_interrupt_inside_of_a_recorded_step(self, script, tmp_path):
         script(
@@ -109,9 +110,9 @@ class TestAsWithout:
         about = run_file(tmp_path / "out")
         assert (about["outcome"], about["steps"]) == ("interrupted", 2)
         for step, call in ((0, "Module.2.Linear.backward.0"), (1, "Module.2.Linear.forward.0")):
-            data = json.loads((tmp_path / f"out/dump/step{step}/rank/dump.json").read_text())["data"]
+            data = json.loads(read_text(tmp_path / f"out/dump/step{step}/rank/dump.json"))["data"]
             assert call in data
-            assert (tmp_path / f"out/dump/step{step}/rank/diagnosis.json").exists()
+            assert is_there(tmp_path / f"out/dump/step{step}/rank/diagnosis.json")
         assert len((tmp_path / "out/losses.rank0.csv").read_text().splitlines()) == 2
         assert (exported_gradients(tmp_path / "out") / "rank0/grad_summary_0.csv").exists()
         assert zipfile.is_zipfile(tmp_path / "out/config_check.zip")
@@ -175,7 +176,7 @@ for step in range(3):
         assert "G.weight" in text
         assert "D.weight" in text
         for step in range(3):
-            data = (tmp_path / f"out/dump/step{step}/rank/dump.json").read_text()
+            data = read_text(tmp_path / f"out/dump/step{step}/rank/dump.json")
             assert "Module.inner.Linear.forward.0" in data
             assert "Module.D.score.Linear.forward.0" in data
 
@@ -238,7 +239,7 @@ print(counters["stats"]["unique_graphs"], dict(counters["graph_break"]))
         run = recorded("--steps", "0-1", "train.py", cwd=tmp_path)
         assert (run.returncode, run.stdout) == (0, python("train.py", cwd=tmp_path).stdout)
         assert run_file(tmp_path / "out")["notes"] == []
-        assert (tmp_path / "out/dump/step1/rank/diagnosis.json").exists()
+        assert is_there(tmp_path / "out/dump/step1/rank/diagnosis.json")
 
     def test_a_fork(self, script, tmp_path):
         script(
@@ -264,11 +265,11 @@ os.waitpid(pid, 0)
         with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
             assert any("there" in line for line in iter(process.stdout.readline, ""))
             end = time.monotonic() + 60
-            while not (tmp_path / "out/dump/step1/rank/summary.json").exists():  # it comes while step 2 runs
+            while not is_there(tmp_path / "out/dump/step1/rank/summary.json"):  # it comes while step 2 runs
                 assert time.monotonic() < end
                 time.sleep(0.01)
             process.send_signal(signal.SIGKILL)
-        assert (tmp_path / "out/dump/step1/rank/dump.json").exists()
+        assert is_there(tmp_path / "out/dump/step1/rank/dump.json")
         assert (tmp_path / "out/dump/step2/rank/trace.msprobe").exists()
         assert len((tmp_path / "out/losses.rank0.csv").read_text().splitlines()) == 3  # one step late
         assert run_file(tmp_path / "out")["outcome"] == "running"

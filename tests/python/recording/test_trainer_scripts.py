@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from children import run, run_ranks
+from msprobe.files.regular_file import read_text
 from recording_support import run_file
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -90,7 +91,7 @@ def test_the_same_script_twice_in_two_processes(tmp_path):
 
 def test_a_large_buffer_is_not_measured_for_its_views(tmp_path):
     record(tmp_path, "narrow_of_large_buffer")
-    data = json.loads((tmp_path / "a/dump/step0/rank/dump.json").read_text())["data"]
+    data = json.loads(read_text(tmp_path / "a/dump/step0/rank/dump.json"))["data"]
     views = [record for name, record in data.items() if name.startswith("Tensor.narrow")]
     assert len(views) == 32
     assert all(record["input_args"][0]["Norm"] is None for record in views)
@@ -128,7 +129,7 @@ def test_names_are_those_without_a_wrapper(tmp_path):
     code, text = pair(tmp_path, "fabric_prefix", "--wrap")
     assert code == 0, text
     for name in ("a", "b"):
-        data = json.loads((tmp_path / name / "dump/step0/rank/dump.json").read_text())["data"]
+        data = json.loads(read_text(tmp_path / name / "dump/step0/rank/dump.json"))["data"]
         assert "Module.0.Linear.forward.0" in data
         assert not any("_forward_module" in record for record in data)
 

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 import pytest
 from exported_gradients import exported_gradients
+from msprobe.files.regular_file import read_text
 from recording_support import REPOSITORY, python, run_file
 
 FOLDER = REPOSITORY / "examples" / "real_models"
@@ -32,7 +33,7 @@ def exact(text):
 
 
 def diagnosis(folder, step, rank=""):
-    return json.loads((folder / f"dump/step{step}/rank{rank}/diagnosis.json").read_text())
+    return json.loads(read_text(folder / f"dump/step{step}/rank{rank}/diagnosis.json"))
 
 
 def trainings(words, tmp_path, launcher=()):
@@ -93,7 +94,7 @@ class TestTransformers:
         for rank in (0, 1):
             about = run_file(tmp_path / "out", rank)
             assert (about["steps"], about["notes"]) == (2, [])
-            data = (tmp_path / f"out/dump/step1/rank{rank}/dump.json").read_text()
+            data = read_text(tmp_path / f"out/dump/step1/rank{rank}/dump.json")
             assert "model.layers.1.mlp.down_proj.Linear.forward.0" in data
 
 

@@ -13,6 +13,7 @@
 
 #include "io/file/temporaries.h"
 #include "msprobe/error.h"
+#include "msprobe/packed_step.h"
 
 namespace msprobe::io {
 namespace {
@@ -159,14 +160,25 @@ void write_file(const fs::path& path, std::string_view text) {
   file.commit();
 }
 
-InputFile::InputFile(fs::path path) : path_(std::move(path)), descriptor_(open_to_read(path_)) {
+InputFile::InputFile(fs::path path) : path_(std::move(path)), descriptor_(open_regular(path_, O_RDONLY)) {
+  if (descriptor_ < 0 && errno == ENOENT) {
+    if (auto packed = read_packed(path_)) {
+      packed_ = std::move(*packed);
+      size_ = packed_.size();
+      return;
+    }
+  }
+  if (descriptor_ < 0) descriptor_ = open_to_read(path_);  // which says why not
   struct stat status{};
   if (::fstat(descriptor_, &status) == 0) size_ = static_cast<std::uint64_t>(status.st_size);
 }
 
-InputFile::~InputFile() { ::close(descriptor_); }
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
 
 void InputFile::read(std::uint64_t offset, std::span<std::uint8_t> out) const {
+  if (descriptor_ < 0) return read_from_packed(offset, out);
   std::size_t done = 0;
   while (done < out.size()) {
     const ssize_t got =
@@ -175,15 +187,24 @@ void InputFile::read(std::uint64_t offset, std::span<std::uint8_t> out) const {
       if (errno == EINTR) continue;
       throw IoError("cannot read", path_.string(), errno);
     }
-    if (got == 0) {
-      throw FormatError(path_.string(), "byte " + std::to_string(offset + done),
-                        "the file ends here, expected " + std::to_string(out.size() - done) + " more bytes");
-    }
+    if (got == 0) refuse_end(offset + done, out.size() - done);
     done += static_cast<std::size_t>(got);
   }
 }
 
+void InputFile::read_from_packed(std::uint64_t offset, std::span<std::uint8_t> out) const {
+  const std::uint64_t left = offset < size_ ? size_ - offset : 0;
+  if (out.size() > left) refuse_end(offset + left, out.size() - static_cast<std::size_t>(left));
+  packed_.copy(reinterpret_cast<char*>(out.data()), out.size(), static_cast<std::size_t>(offset));
+}
+
+void InputFile::refuse_end(std::uint64_t end, std::size_t missing) const {
+  throw FormatError(path_.string(), "byte " + std::to_string(end),
+                    "the file ends here, expected " + std::to_string(missing) + " more bytes");
+}
+
 void InputFile::advise_sequential() const noexcept {
+  if (descriptor_ < 0) return;
 #if defined(POSIX_FADV_SEQUENTIAL)
   ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_SEQUENTIAL);
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/crc32.h"
 #include "io/in_quotes.h"
+#include "io/zip/deflated.h"
 #include "io/zip/zip_format.h"
 #include "msprobe/error.h"
 
@@ -28,6 +29,7 @@ struct Described {
   std::uint64_t offset = 0;  // of the local header
   std::uint32_t crc = 0;
   bool compressed = false;
+  std::uint64_t original = 0;  // bytes of its content
 };
 
 struct Directory {
@@ -165,6 +167,7 @@ class DirectoryReader {
       fail(entry, "a stored entry of " + std::to_string(original) + " bytes cannot take " +
                       std::to_string(entry.size));
     }
+    entry.original = original;
     position += zip::kCentralHeaderBytes + name + extra + comment;
     return entry;
   }
@@ -204,7 +207,7 @@ ZipArchive::ZipArchive(std::span<const std::uint8_t> bytes, const std::string& p
   entries_.reserve(described.size());
   for (std::size_t i = 0; i < described.size(); ++i) {
     const Described& entry = described[i];
-    const Entry located{reader.locate(entry, directory.offset), entry.crc, entry.compressed};
+    const Entry located{reader.locate(entry, directory.offset), entry.crc, entry.compressed, entry.original};
     const auto end = static_cast<std::uint64_t>(located.data.data() + located.data.size() - bytes.data());
     if (i + 1 < described.size() && described[i + 1].offset < end) {
       reader.fail(entry, "the entry overlaps with " + in_quotes(described[i + 1].name));
@@ -223,6 +226,19 @@ const ZipArchive::Entry* ZipArchive::find(std::string_view name) const {
                       "the entry is compressed, expected one that is stored as torch.save does");
   }
   return &found->second;
+}
+
+std::optional<std::string> ZipArchive::content(std::string_view name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) return std::nullopt;
+  const Entry& entry = found->second;
+  return content_of({entry.data, entry.size, entry.crc, entry.compressed}, path_, name);
+}
+
+std::vector<std::string> ZipArchive::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_) names.emplace_back(name);
+  return names;
 }
 
 void ZipArchive::check(std::string_view name, const Entry& entry) const {

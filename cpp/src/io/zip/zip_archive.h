@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace msprobe::io {
 
@@ -18,6 +20,7 @@ class ZipArchive {
     std::span<const std::uint8_t> data;
     std::uint32_t crc = 0;
     bool compressed = false;
+    std::uint64_t size = 0;  // of the content
   };
 
   /// `path` is for messages; `bytes` must outlive the archive. Throws FormatError, naming the entry for one
@@ -28,6 +31,13 @@ class ZipArchive {
 
   /// Null where there is no entry of this name. Throws FormatError for one that is compressed.
   const Entry* find(std::string_view name) const;
+
+  /// The content of an entry, decompressed where it is compressed; nullopt where there is no entry of this
+  /// name. Throws FormatError for one that is damaged.
+  std::optional<std::string> content(std::string_view name) const;
+
+  /// Names of all entries, in no order.
+  std::vector<std::string> names() const;
 
   /// Name of the entry whose header comes first in the archive; empty where there are none.
   std::string_view first_name() const noexcept { return first_name_; }

@@ -351,15 +351,21 @@ void JsonExporter::consume(std::string_view log) {
   }
 }
 
-void JsonExporter::write(const std::filesystem::path& directory) {
+std::vector<std::pair<std::string, std::string>> JsonExporter::files() {
   if (!state_->has_header) throw FormatError("trace log", "", "found no header, which is the first event");
+  std::vector<std::pair<std::string, std::string>> files;
   if (state_->header.level == "debug") {
-    io::write_file(directory / "debug.json", state_->dump_json());
-    return;
+    files.emplace_back("debug.json", state_->dump_json());
+    return files;
   }
-  io::write_file(directory / "dump.json", state_->dump_json());
-  io::write_file(directory / "stack.json", state_->stack_json());
-  io::write_file(directory / "construct.json", state_->construct_json());
+  files.emplace_back("dump.json", state_->dump_json());
+  files.emplace_back("stack.json", state_->stack_json());
+  files.emplace_back("construct.json", state_->construct_json());
+  return files;
+}
+
+void JsonExporter::write(const std::filesystem::path& directory) {
+  for (const auto& [name, content] : files()) io::write_file(directory / name, content);
 }
 
 std::size_t JsonExporter::record_count() const noexcept { return state_->records.size(); }

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "msprobe/error.h"
+#include "msprobe/packed_step.h"
 #include "msprobe/thread_pool.h"
 
 namespace msprobe::trace {
@@ -13,16 +14,14 @@ namespace {
 // Reads a file beside the dump if it is there.
 template <typename Read>
 auto read_if_there(const std::filesystem::path& path, const Read& read) {
-  std::error_code ignored;
-  return !path.empty() && std::filesystem::exists(path, ignored) ? std::optional(read(path)) : std::nullopt;
+  return !path.empty() && io::is_there(path) ? std::optional(read(path)) : std::nullopt;
 }
 
 }  // namespace
 
 std::filesystem::path default_stack_path(const std::filesystem::path& dump) {
   const std::filesystem::path path = dump.parent_path() / "stack.json";
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored) ? path : std::filesystem::path();
+  return io::is_there(path) ? path : std::filesystem::path();
 }
 
 DumpPair open_pair(const std::filesystem::path& target, const std::filesystem::path& reference,

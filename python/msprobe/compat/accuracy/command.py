@@ -11,6 +11,7 @@ import os
 import sys
 
 from msprobe.commands import framework
+from msprobe.files.regular_file import is_there
 from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import Parser, absent, add_place, add_screen
 from msprobe.terminal.printable import printable
@@ -115,7 +116,7 @@ def _show(result: RunUtResult, asked: argparse.Namespace) -> int:
 def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     if len(set(asked.devices)) != len(asked.devices):
         parser.error("-d: expected each device once")
-    if asked.api_info and not os.path.exists(asked.api_info):
+    if asked.api_info and not is_there(asked.api_info):
         parser.error(absent(asked.api_info))
     for path in (asked.config, asked.csv_path):
         if path and not os.path.isfile(path):

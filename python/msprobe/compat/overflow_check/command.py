@@ -7,9 +7,9 @@ when no call could be run again.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
+from msprobe.files.regular_file import is_there
 from msprobe.terminal.command_line import Parser, add_place, add_screen
 from msprobe.terminal.printable import printable
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def main(arguments: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
-    if not os.path.exists(options.api_info):  # answered here, before torch is imported
+    if not is_there(options.api_info):  # answered here, before torch is imported
         parser.error(printable(f"{options.api_info}: expected a dump.json"))
     from msprobe.compat.overflow_check.repetition import Outcome, calls_of, check
     from msprobe.replay.dump_file import Dump
