@@ -231,7 +231,7 @@ Verdict judge(const std::vector<const StepWalk*>& walks,
   for (const auto& run : noise) seen.add(copies(run));
   for (const auto& [record, factor] : amplification) seen.add_amplification(record, factor);
   const bool is_known = !noise.empty() || !amplification.empty();
-  return compare::judge(copies(walks), is_known ? &seen : nullptr);
+  return compare::judge(walks, is_known ? &seen : nullptr);
 }
 
 }  // namespace
@@ -294,6 +294,7 @@ void register_verdict(py::module_& m) {
   py::class_<StepWalk>(m, "StepWalk", py::is_final())
       .def_readonly("step", &StepWalk::step)
       .def_readonly("rank", &StepWalk::rank)
+      .def("forget_state", &StepWalk::forget_state)
       .def_readonly("findings", &StepWalk::findings)
       .def_readonly("compared", &StepWalk::compared)
       .def_readonly("equal", &StepWalk::equal)

@@ -80,6 +80,12 @@ struct StepWalk {
   std::map<std::string, metrics::TensorFacts, std::less<>> parameters;
 
   bool all_equal() const noexcept { return differing == 0 && (compared > 0 || findings.empty()); }
+  /// Gives back what only the next step of the rank needs. Of many ranks it is most of the memory.
+  void forget_state() {
+    updated = {};
+    left.clear();
+    parameters.clear();
+  }
 };
 
 /// For files that have no more than how far off is what goes in and comes out of calls, in machine epsilons:
@@ -149,6 +155,6 @@ MSPROBE_API std::vector<std::array<std::string_view, 3>> verdict_rules();
 MSPROBE_API void set_verdict_number(std::string_view name, double value);
 
 /// The verdict over all steps and ranks; `walks` in any order. `noise`: null: none is known.
-MSPROBE_API Verdict judge(const std::vector<StepWalk>& walks, const KnownNoise* noise = nullptr);
+MSPROBE_API Verdict judge(std::span<const StepWalk* const> walks, const KnownNoise* noise = nullptr);
 
 }  // namespace msprobe::compare

@@ -30,7 +30,9 @@ Verdict judge_dumps(std::span<const ComparedDumps> dumps, unsigned threads) {
     walks.push_back(
         walk_step(pair, metrics, distances(pair, metrics, threads), each->step, each->rank, before));
   }
-  return judge(walks);
+  std::vector<const StepWalk*> all;
+  for (const StepWalk& walk : walks) all.push_back(&walk);
+  return judge(all);
 }
 
 }  // namespace msprobe::compare

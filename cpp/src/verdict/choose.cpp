@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -45,10 +46,10 @@ bool is_lone_call(const Finding& finding) {
 
 class Judge {
  public:
-  Judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) : noise_(noise) {
-    for (const StepWalk& walk : walks) {
-      for (const Finding& finding : walk.findings) findings_.push_back(&finding);
-      walks_.emplace(std::pair(walk.step, walk.rank), &walk);
+  Judge(std::span<const StepWalk* const> walks, const KnownNoise* noise) : noise_(noise) {
+    for (const StepWalk* walk : walks) {
+      for (const Finding& finding : walk->findings) findings_.push_back(&finding);
+      walks_.emplace(std::pair(walk->step, walk->rank), walk);
     }
     std::stable_sort(findings_.begin(), findings_.end(),
                      [](const Finding* a, const Finding* b) { return a->place() < b->place(); });
@@ -68,7 +69,7 @@ class Judge {
 
   /// What differs, and is no cause, as nothing comes of it. What is a cause at one step is so at the others,
   /// where its effect cannot be told from what went before.
-  std::vector<Because> notes(const std::vector<StepWalk>& walks) const {
+  std::vector<Because> notes(std::span<const StepWalk* const> walks) const {
     std::vector<Because> notes;
     std::unordered_set<std::string> causes;
     for (std::size_t i = 0; i < findings_.size(); ++i) {
@@ -86,8 +87,8 @@ class Judge {
       note.push_back({Reason::kNoConsequence, {}});
       add(std::move(note));
     }
-    for (const StepWalk& walk : walks) {
-      if (!walk.stranger.empty()) add(walk.stranger);
+    for (const StepWalk* walk : walks) {
+      if (!walk->stranger.empty()) add(walk->stranger);
     }
     if (notes.size() > kMostNotes) {
       const std::size_t more = notes.size() - kMostNotes;
@@ -318,7 +319,7 @@ double KnownNoise::strength(const Finding& finding) const {
                                            : std::max(known, amplified->second / verdict::numbers().suspect);
 }
 
-Verdict judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) {
+Verdict judge(std::span<const StepWalk* const> walks, const KnownNoise* noise) {
   const Judge judge(walks, noise);
   Verdict verdict;
   const std::vector<const Finding*> culprits = judge.culprits();
@@ -326,15 +327,15 @@ Verdict judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) {
     verdict.culprits.push_back(*culprits[i]);
   verdict.notes = judge.notes(walks);
   const bool all_equal =
-      std::all_of(walks.begin(), walks.end(), [](const StepWalk& walk) { return walk.all_equal(); });
+      std::all_of(walks.begin(), walks.end(), [](const StepWalk* walk) { return walk->all_equal(); });
   verdict.has_noise = !all_equal;
   verdict.status = !culprits.empty() ? Status::kDiffer : all_equal ? Status::kEqual : Status::kRounding;
-  for (const StepWalk& walk : walks) {
-    if (walk.first_differing.empty() || verdict.status != Status::kRounding || noise != nullptr) continue;
-    if (walk.divided_otherwise && walk.gradients_agree) continue;
+  for (const StepWalk* walk : walks) {
+    if (walk->first_differing.empty() || verdict.status != Status::kRounding || noise != nullptr) continue;
+    if (walk->divided_otherwise && walk->gradients_agree) continue;
     verdict.status = Status::kDiffer;
-    verdict.last_agreeing = walk.last_agreeing;
-    verdict.first_differing = walk.first_differing;
+    verdict.last_agreeing = walk->last_agreeing;
+    verdict.first_differing = walk->first_differing;
   }
   return verdict;
 }

@@ -272,6 +272,7 @@ class _Comparison:
         for files in chain:
             if self._cancelled.is_set():
                 return
+            earlier = before
             try:
                 result, before = self._compare(files, before, report)
             except Error as error:
@@ -282,7 +283,11 @@ class _Comparison:
             with self._lock:
                 self._part.pairs.append(result)
                 self._part.left_out += _nothing_matched(files, result.summary)
+            if earlier is not None:
+                earlier.forget_state()
             report(0, 0)
+        if before is not None:
+            before.forget_state()
 
     def _walk_chain(self, number: int, chain: list[DumpFiles], report: Callable[[int, int], None]) -> None:
         """Of a repeated run of the reference; one that cannot be compared is an error."""
