@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.framework_names import FrameworkNames, of_functions
 from msprobe.files.layer_rules import read_layer_rules
+from msprobe.files.regular_file import is_there
 from msprobe.native import core
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class _Model:
     def __init__(self, dump: Path) -> None:
         self._data: dict[str, Any] = core.read_json(dump)["data"]
         construct = dump.with_name("construct.json")
-        self._parents: dict[str, Any] = core.read_json(construct) if construct.is_file() else {}
+        self._parents: dict[str, Any] = core.read_json(construct) if is_there(construct) else {}
         self._classes = {
             layer[0]: layer[1] for record in self._data if (layer := _layer_of(record)) is not None
         }
