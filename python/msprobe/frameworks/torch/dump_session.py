@@ -27,9 +27,13 @@ _OWN_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forw
 
 
 class DumpOptions:
-    """only_evidence has no effect: memory that says nothing has statistics, too."""
+    """only_evidence has no effect: memory that says nothing has statistics, too. Nor has packed: each file of
+    a step stands by itself.
+    """
 
-    def __init__(self, config: core.Config | None = None, *, only_evidence: bool = False) -> None:
+    def __init__(
+        self, config: core.Config | None = None, *, only_evidence: bool = False, packed: bool = False
+    ) -> None:
         self.config = config
 
 
@@ -59,6 +63,10 @@ class DumpSession:
 
     def begin_flush(self) -> None:
         self._session.begin_flush()
+
+    def attach(self, path: str, content: str) -> bool:
+        """False: it is to be written by whoever has it."""
+        return False
 
     def close(self, *, wait: bool = True) -> None:
         for finish in self._unfinished:
