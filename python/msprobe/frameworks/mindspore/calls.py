@@ -31,9 +31,15 @@ _EXECUTORS = (
 )
 
 
+def _groups() -> list[dict[str, Any]]:
+    """The list: `home`, `prefix` and `names` of each module that has functions."""
+    sets: list[dict[str, Any]] = json.loads(_FILE.read_text(encoding="utf-8"))["sets"]
+    return sets
+
+
 def function_exchanges(observer: Observer) -> Iterator[Exchange]:
     """Of the functions of the list that exist here."""
-    for group in json.loads(_FILE.read_text(encoding="utf-8"))["sets"]:
+    for group in _groups():
         home = _home(group["home"])
         for attribute in group["names"]:
             original = inspect.getattr_static(home, attribute, None) if home is not None else None
@@ -48,7 +54,7 @@ def function_exchanges(observer: Observer) -> Iterator[Exchange]:
 def path_of(callee: str) -> str | None:
     """Of a function of the list: "mindspore.mint.add" of "Mint.add". None: it is not in the list."""
     prefix, _, name = callee.partition(".")
-    for group in json.loads(_FILE.read_text(encoding="utf-8"))["sets"]:
+    for group in _groups():
         if group["prefix"] == prefix and name in group["names"]:
             return f"{group['home']}.{name}"
     return None
