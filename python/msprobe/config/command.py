@@ -27,6 +27,7 @@ _OF_RUN = {
     "step": ["0-2"],
     "dump_path": "./msprobe_run",
     "diagnosis": ["all"],
+    "json": "packed",
 }
 _MOST_SHOWN = 60
 

@@ -219,7 +219,7 @@ class TestWords:
         ("overflow_check", "check_mode", ("all", "aicore", "atomic")),
         *((task, "tensor_format", ("pt", "npy")) for task in WithFilters),
         *((task, "api_set", ("default", "all")) for task in TASKS),
-        *((task, "json", ("at_stop", "deferred")) for task in TASKS),
+        *((task, "json", ("at_stop", "packed", "deferred")) for task in TASKS),
     )
 
     @pytest.mark.parametrize(("task", "key", "allowed"), CASES)

@@ -29,7 +29,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe code_mapping",
         description="Says which lines of a program made the kernels whose data a MindSpore graph dumped.",
-        epilog="exit code: 0 the files are written, their paths are printed; 2 an error",
+        epilog="exit code: 0 the files are written, their paths are printed; 2 an error\n"
+        "example: msprobe code_mapping --ir anf_after_graph_build_0001.ir --dump_data dump/step0",
     )
     add = parser.add_argument
     add(
