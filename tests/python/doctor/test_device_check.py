@@ -46,7 +46,7 @@ def test_what_is_measured_wrong_is_said(monkeypatch):
     answer = device_check.check_device("cpu")
     assert asked == [True, True, False]
     assert len(answer.differences) == 1
-    assert answer.differences[0].startswith("kernel: torch.bfloat16, 1025 elements: max is ")
+    assert answer.differences[0].startswith("kernel: torch.bfloat16, 1025 elements: max = ")
     assert answer.sentences()[-1] == f"cpu: 1 of {answer.measured} measurements are wrong"
 
 
