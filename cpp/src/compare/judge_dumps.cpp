@@ -31,6 +31,7 @@ Verdict judge_dumps(std::span<const ComparedDumps> dumps, unsigned threads) {
         walk_step(pair, metrics, distances(pair, metrics, threads), each->step, each->rank, before));
   }
   std::vector<const StepWalk*> all;
+  all.reserve(walks.size());
   for (const StepWalk& walk : walks) all.push_back(&walk);
   return judge(all);
 }

@@ -223,7 +223,7 @@ def test_another_right_kernel_is_silent(tmp_path, name, arguments, options):
 @pytest.mark.parametrize(
     ("name", "argument", "expected"),
     [
-        ("bf16_label_smoothing", "--fault", "label_smoothing of cross_entropy is 0.02"),
+        ("bf16_label_smoothing", "--fault", "label_smoothing of cross_entropy = 0.02"),
         ("backward_hides_scalar", "--scale=4", " = 4.0 (reference: 2.0)"),
     ],
 )

@@ -237,6 +237,7 @@ std::optional<std::string> ZipArchive::content(std::string_view name) const {
 
 std::vector<std::string> ZipArchive::names() const {
   std::vector<std::string> names;
+  names.reserve(entries_.size());
   for (const auto& [name, entry] : entries_) names.emplace_back(name);
   return names;
 }
