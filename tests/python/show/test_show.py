@@ -336,7 +336,7 @@ def test_names_with_control_characters_do_not_reach_the_terminal(tmp_path: Path,
     assert "\x1b" not in said()
 
 
-def test_a_table_is_shown_by_its_first_column(tmp_path):
+def test_a_table_is_shown_by_its_first_column(tmp_path: Path, as_json: Any) -> None:
     (tmp_path / "losses.rank0.csv").write_text('step,loss,"a, b"\n0,2.5,x\n1,2.25,"y\nz"\n')
     assert [one["name"] for one in as_json(tmp_path / "losses.rank0.csv")["entries"]] == ["0", "1"]
     assert as_json(tmp_path / "losses.rank0.csv", "1")["a, b"] == "y\nz"
