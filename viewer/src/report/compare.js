@@ -90,9 +90,9 @@ export function show(data) {
       if (metrics.length) node.append(element("span", {className: "soft", textContent: visible(metrics.join(" \u00b7 "))}));
       if (culprit.replay) node.append(element("span", {textContent: visible(`replay: ${culprit.replay.answer}: ${culprit.replay.reason}`)}));
       if (culprit.sumText) {
-        node.append(element("details", {}, element("summary", {textContent: "Why: the sum"}), element("pre", {textContent: culprit.sumText})));
+        node.append(element("details", {}, element("summary", {textContent: "Why: the sum"}), element("pre", {textContent: culprit.sumText, tabIndex: 0})));
       }
-      if (culprit.stack.length) node.append(element("pre", {textContent: culprit.stack.map(frameText).join("\n")}));
+      if (culprit.stack.length) node.append(element("pre", {tabIndex: 0, textContent: culprit.stack.map(frameText).join("\n")}));
       const place = placeOf(culprit);
       if (place) {
         const button = element("button", {type: "button", textContent: "Show its row"});
