@@ -38,8 +38,9 @@ std::string with_number(const NumberedName& name, std::int64_t number);
 /// Text for what `{x}` stood for.
 using Captures = std::map<std::string, std::string, std::less<>>;
 
-/// Whether `name` is `pattern`, in which `{x}` stands for one part between dots that is not empty, `{x...}` for
-/// one or more, with text alone behind it. Adds what they stand for to `captures`; one that is there already must be the same.
+/// Whether `name` is `pattern`, in which `{x}` stands for one part between dots that is not empty, `{x...}`
+/// for one or more, with text alone behind it. Adds what they stand for to `captures`; one that is there
+/// already must be the same.
 bool capture(std::string_view pattern, std::string_view name, Captures& captures);
 
 /// `pattern` with the texts put in. Throws InvalidArgument for one that is not known.

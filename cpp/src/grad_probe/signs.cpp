@@ -31,7 +31,8 @@ class NpySigns final : public Signs {
 
   void read(std::int64_t first, std::span<std::uint8_t> out) const override {
     const std::uint64_t from = data_offset_ + static_cast<std::uint64_t>(first);
-    const std::size_t known = from < head_.size() ? std::min<std::size_t>(out.size(), head_.size() - from) : 0;
+    const std::size_t known =
+        from < head_.size() ? std::min<std::size_t>(out.size(), head_.size() - from) : 0;
     std::copy_n(head_.data() + (known > 0 ? from : 0), known, out.data());
     file_.read(from + known, out.subspan(known));
   }
