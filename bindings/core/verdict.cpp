@@ -222,13 +222,8 @@ StepWalk walk_of(const py::dict& from) {
 Verdict judge(const std::vector<const StepWalk*>& walks,
               const std::vector<std::vector<const StepWalk*>>& noise,
               const std::map<std::string, double>& amplification) {
-  const auto copies = [](const std::vector<const StepWalk*>& some) {
-    std::vector<StepWalk> result;
-    for (const StepWalk* one : some) result.push_back(*one);
-    return result;
-  };
   KnownNoise seen;
-  for (const auto& run : noise) seen.add(copies(run));
+  for (const auto& run : noise) seen.add(run);
   for (const auto& [record, factor] : amplification) seen.add_amplification(record, factor);
   const bool is_known = !noise.empty() || !amplification.empty();
   return compare::judge(walks, is_known ? &seen : nullptr);

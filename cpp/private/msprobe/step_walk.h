@@ -128,7 +128,7 @@ MSPROBE_API StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetri
 /// disturbed: a place has to be farther off than three times what they show there.
 class MSPROBE_API KnownNoise {
  public:
-  void add(const std::vector<StepWalk>& run);
+  void add(std::span<const StepWalk* const> run);
   /// A call is known to make so many roundings of one ("Torch.sub.3.forward"), as a perturbed training shows
   /// it: a place there has to be farther off than that many times what is explained.
   void add_amplification(const std::string& record, double amplification);

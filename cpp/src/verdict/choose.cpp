@@ -294,9 +294,9 @@ StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics
   return std::move(calls.walk);
 }
 
-void KnownNoise::add(const std::vector<StepWalk>& run) {
-  for (const StepWalk& walk : run) {
-    for (const Finding& finding : walk.findings) {
+void KnownNoise::add(std::span<const StepWalk* const> run) {
+  for (const StepWalk* walk : run) {
+    for (const Finding& finding : walk->findings) {
       double& known = seen_[key_of(finding)];
       known = std::max(known, finding.strength);
     }
