@@ -38,7 +38,7 @@ PackFile::~PackFile() = default;
 
 std::string PackFile::content(const Entry& entry) const {
   const Bytes packed = packed_bytes(file_->mapped.bytes(), entry);
-  return io::content_of({packed, entry.size, entry.crc, entry.deflated}, entry.name, "");
+  return io::content_of({packed, entry.crc, entry.deflated, entry.size}, entry.name, "");
 }
 
 }  // namespace msprobe::config_check

@@ -34,14 +34,14 @@ std::string content_of(const ZipEntry& entry, const std::string& path, std::stri
     throw FormatError(path, std::string(name), problem);
   };
   std::string result;
-  if (!entry.deflated) {
-    if (entry.size != entry.stored.size()) refuse("its size is not what the zip says");
-    result.assign(entry.stored.begin(), entry.stored.end());
+  if (!entry.compressed) {
+    if (entry.size != entry.data.size()) refuse("its size is not what the zip says");
+    result.assign(entry.data.begin(), entry.data.end());
   } else {
-    if (entry.size / kMostShrinking > entry.stored.size()) refuse("its size is not what the zip says");
+    if (entry.size / kMostShrinking > entry.data.size()) refuse("its size is not what the zip says");
     result.resize(entry.size);
     const libdeflate_result outcome = libdeflate_deflate_decompress(
-        decompressor(), entry.stored.data(), entry.stored.size(), result.data(), result.size(), nullptr);
+        decompressor(), entry.data.data(), entry.data.size(), result.data(), result.size(), nullptr);
     if (outcome == LIBDEFLATE_BAD_DATA) refuse("its compressed data is damaged");
     if (outcome != LIBDEFLATE_SUCCESS) refuse("its size is not what the zip says");
   }

@@ -13,10 +13,10 @@ namespace msprobe::io {
 
 /// What the directory of an archive says of an entry.
 struct ZipEntry {
-  std::span<const std::uint8_t> stored;  // its bytes in the archive
-  std::uint64_t size = 0;                // of the content
-  std::uint32_t crc = 0;                 // of the content
-  bool deflated = false;
+  std::span<const std::uint8_t> data;  // its bytes in the archive
+  std::uint32_t crc = 0;               // of the content
+  bool compressed = false;             // by deflate
+  std::uint64_t size = 0;              // of the content
 };
 
 /// The content of an entry. Every number is checked against the bytes before memory is taken for it. Throws

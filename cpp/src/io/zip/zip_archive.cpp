@@ -8,7 +8,6 @@
 
 #include "base/crc32.h"
 #include "io/in_quotes.h"
-#include "io/zip/deflated.h"
 #include "io/zip/zip_format.h"
 #include "msprobe/error.h"
 
@@ -231,8 +230,7 @@ const ZipArchive::Entry* ZipArchive::find(std::string_view name) const {
 std::optional<std::string> ZipArchive::content(std::string_view name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) return std::nullopt;
-  const Entry& entry = found->second;
-  return content_of({entry.data, entry.size, entry.crc, entry.compressed}, path_, name);
+  return content_of(found->second, path_, name);
 }
 
 std::vector<std::string> ZipArchive::names() const {

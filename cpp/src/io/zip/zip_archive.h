@@ -10,21 +10,18 @@
 #include <unordered_map>
 #include <vector>
 
+#include "io/zip/deflated.h"
+
 namespace msprobe::io {
 
 /// The directory of a zip archive in memory, with every number checked: entries lie within the archive, do
-/// not overlap, have one name each, and are stored as they are.
+/// not overlap, have one name each, and are stored as they are or compressed.
 class ZipArchive {
  public:
-  struct Entry {
-    std::span<const std::uint8_t> data;
-    std::uint32_t crc = 0;
-    bool compressed = false;
-    std::uint64_t size = 0;  // of the content
-  };
+  using Entry = ZipEntry;
 
   /// `path` is for messages; `bytes` must outlive the archive. Throws FormatError, naming the entry for one
-  /// that is compressed, encrypted or out of place.
+  /// that is encrypted or out of place.
   ZipArchive(std::span<const std::uint8_t> bytes, const std::string& path);
 
   bool contains(std::string_view name) const { return entries_.contains(name); }
