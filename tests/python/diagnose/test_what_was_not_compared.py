@@ -280,3 +280,20 @@ class TestRanges:
     def test_what_has_no_place_keeps_its_words(self):
         found = [LeftOut("this", "why"), LeftOut("that", "why")]
         assert sentence(found) == "this (why), that (why)"
+
+
+def test_what_an_answer_leaves_on_disk_is_of_the_rank_of_the_cause_and_one_beside_it(recorded, tmp_path):
+    sound, faulty = recorded
+    reference = multiplied(tmp_path / "reference", [sound] * 6)
+    sources = [sound] * 6
+    sources[3] = faulty
+    target = multiplied(tmp_path / "target", sources, (1, faulty))
+    (target / "config_check.zip").unlink()  # which tells of the data beside the dump
+    diagnose_runs(reference, target, tmp_path / "out", graph=True, force=False, shows_progress=False)
+    (file,) = (tmp_path / "out").rglob("*.vis.db")
+    with sqlite3.connect(file) as database:
+        (ranks,) = database.execute("SELECT rank_list FROM tb_config").fetchone()
+        found = database.execute("SELECT DISTINCT rank FROM msprobe_findings").fetchall()
+    assert (3,) in found
+    assert len(json.loads(ranks)) == len(found) + 1 < 6
+    assert len([*(tmp_path / "out").rglob("compare_result*")]) == 1  # of 6 ranks and 2 steps
