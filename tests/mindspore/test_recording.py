@@ -7,6 +7,7 @@ nothing.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,8 +92,25 @@ def agrees(item: dict[str, Any], array: Any) -> bool:
     return np.allclose(found, [array.max(), array.min(), array.mean(), np.linalg.norm(array)], rtol=1e-5)
 
 
+def test_torch_is_not_imported(tmp_path: Path) -> None:
+    """In a process of its own: other tests import it."""
+    program = f"""
+import sys
+import mindspore as ms
+from msprobe.mindspore import PrecisionDebugger
+ms.set_device("CPU")
+debugger = PrecisionDebugger(dump_path={str(tmp_path)!r}, task="statistics", level="L1")
+debugger.start()
+ms.ops.relu(ms.Tensor([1.0]))
+debugger.stop()
+debugger.step()
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert list(data_of(tmp_path)) == ["Functional.relu.0.forward"]
+
+
 def test_the_three_levels_have_the_names_of_the_existing_tool(tmp_path: Path) -> None:
-    assert "torch" not in sys.modules
     net = Net()
     for level, names in (("L1", [*FORWARD, *BACKWARD]), ("L0", OF_CELLS)):
         assert list(record(tmp_path / level, level, net, lambda x: net(x).sum())) == names
