@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.config import Config, FreeBenchmarkConfig
 from msprobe.files.appending import append_rows, csv_text
 from msprobe.files.atomic_file import make_directory, write_text
-from msprobe.frameworks.mindspore import import_mindspore, without_graph
+from msprobe.frameworks.mindspore import array_of, import_mindspore, without_graph
 from msprobe.frameworks.mindspore.calls import path_of
 from msprobe.hooks.functions import Hooks
 from msprobe.native import Error, InvalidArgument, UnsupportedError, log
@@ -228,7 +228,8 @@ class MindSporeFreeBenchmark:
         for index, (a, b) in enumerate(pairs):
             if not self._is_tensor(a) or str(a.dtype) not in _NOISE:
                 continue
-            ratio = _ratio(_array(a), _array(b), math.sqrt(_NOISE.get(str(b.dtype), _NOISE["Float32"])))
+            arrays = (array_of(one).astype("float64") for one in (a, b))
+            ratio = _ratio(*arrays, floor=math.sqrt(_NOISE.get(str(b.dtype), _NOISE["Float32"])))
             threshold = _THRESHOLDS.get(str(a.dtype), _OTHER_THRESHOLD)
             if self._section.pert_mode == "no_change":
                 threshold = 1.0
@@ -252,14 +253,6 @@ class MindSporeFreeBenchmark:
             append_rows(self._path, [row])
         except Error as error:
             self._tell(FILE, str(error))
-
-
-def _array(tensor: Any) -> Any:
-    """float64, on the host."""
-    ms = import_mindspore()
-
-    plain = tensor.astype(ms.float32) if str(tensor.dtype) == "BFloat16" else tensor
-    return plain.asnumpy().astype("float64")
 
 
 def _ratio(a: Any, b: Any, floor: float) -> float | None:
@@ -316,10 +309,7 @@ class _Perturbation:
         """As an array; None: this perturbation does nothing to it."""
         import numpy as np
 
-        ms = import_mindspore()
-
-        plain = tensor.astype(ms.float32) if kind == "BFloat16" else tensor
-        array = plain.asnumpy().copy()
+        array = array_of(tensor).copy()
         if self._mode == "change_value":
             shape = array.shape
             if not shape or max(shape[:2]) < 2 or (len(shape) > 1 and shape[1] == 0):

@@ -14,7 +14,7 @@ from msprobe.compat.trainer_mon.settings import OUTPUT_VARIABLE, number_or_defau
 from msprobe.files.append_file import append_lines
 from msprobe.files.appending import csv_text
 from msprobe.files.atomic_file import make_directory
-from msprobe.frameworks.mindspore import import_mindspore
+from msprobe.frameworks.mindspore import array_of, import_mindspore
 from msprobe.frameworks.mindspore.mindspore_port import MindSporePort
 from msprobe.native import Error, InvalidArgument, core, log
 
@@ -242,9 +242,7 @@ class TrainerMon:
         self._rows.setdefault(task, []).append((number, name, micro, self._values(tensor)))
 
     def _values(self, tensor: Any) -> list[str]:
-        ms = import_mindspore()
-        plain = tensor.astype(ms.float32) if str(tensor.dtype) == "BFloat16" else tensor
-        found = core.summarize(plain.asnumpy(), small=self._settings.eps)
+        found = core.summarize(array_of(tensor), small=self._settings.eps)
         count = found["count"]
         values = []
         for op in self._settings.ops:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msprobe.native import UnsupportedError, log
 
@@ -28,6 +28,12 @@ def import_mindspore() -> ModuleType:
         ) from error
     _warn_of_numpy(mindspore)
     return mindspore
+
+
+def array_of(tensor: Any) -> Any:
+    """On the host; of bfloat16, which NumPy has not, as float32."""
+    plain = tensor.astype(import_mindspore().float32) if str(tensor.dtype) == "BFloat16" else tensor
+    return plain.asnumpy()
 
 
 def without_graph() -> AbstractContextManager[None]:

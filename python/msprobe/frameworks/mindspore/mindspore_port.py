@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from msprobe.frameworks.backward import BackwardOfCall, number_of
-from msprobe.frameworks.mindspore import import_mindspore, without_graph
+from msprobe.frameworks.mindspore import array_of, import_mindspore, without_graph
 from msprobe.frameworks.mindspore.calls import (
     OffWhileCompiled,
     OptimizerCalls,
@@ -64,7 +64,7 @@ class MindSporePort:
             strides = tuple(tensor.stride())
             owner = tensor
         else:
-            owner = (tensor.astype(self._ms.float32) if dtype == "bfloat16" else tensor).asnumpy()
+            owner = array_of(tensor)
             address = owner.ctypes.data
             strides = tuple(step // owner.itemsize for step in owner.strides)
             dtype = str(owner.dtype)
@@ -253,8 +253,7 @@ class MindSporePort:
             found = found[0]
         if not isinstance(found, self._ms.Tensor) or found.size != 1:
             return None
-        plain = found.astype(self._ms.float32) if str(found.dtype) == "BFloat16" else found
-        return float(plain.asnumpy().reshape(-1)[0])
+        return float(array_of(found).reshape(-1)[0])
 
 
 def _edge_of(tensor: Any) -> tuple[Any, int] | None:

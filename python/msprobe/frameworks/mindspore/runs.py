@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msprobe.frameworks.mindspore import import_mindspore
+from msprobe.frameworks.mindspore import array_of, import_mindspore
 from msprobe.frameworks.mindspore.calls import function_named
 from msprobe.native import UnsupportedError
 
@@ -99,9 +99,8 @@ class MindSporeRun:
 
         if not isinstance(tensor, self._ms.Tensor):
             return torch.tensor(tensor)
-        if str(tensor.dtype) == "BFloat16":
-            return torch.from_numpy(tensor.astype(self._ms.float32).asnumpy().copy()).bfloat16()
-        return torch.from_numpy(tensor.asnumpy().copy())
+        found = torch.from_numpy(array_of(tensor).copy())
+        return found.bfloat16() if str(tensor.dtype) == "BFloat16" else found
 
     def _tensors_of(self, value: Any) -> list[Any]:
         if isinstance(value, (list, tuple)):
