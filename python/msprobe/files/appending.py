@@ -29,16 +29,19 @@ def csv_text(rows: Iterable[Sequence[str]]) -> str:
     return out.getvalue()
 
 
-def append_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
+def append_rows(path: Path, rows: Iterable[Sequence[str]], header: Sequence[str] | None = None) -> None:
     """Appends to a file that exists, in one write and under a lock: rows of several processes stay whole, and
-    a full disk leaves no half one. Raises IoError.
+    a full disk leaves no half one. With a header the file is made if needed, and begins with it. Raises
+    IoError.
     """
     data = csv_text(rows).encode("utf-8", "backslashreplace")
     try:
-        descriptor = descriptor_of(path, os.O_WRONLY | os.O_APPEND)
+        descriptor = descriptor_of(path, os.O_WRONLY | os.O_APPEND | (os.O_CREAT if header else 0))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             end = os.fstat(descriptor).st_size
+            if header and end == 0:
+                data = csv_text([header]).encode("utf-8", "backslashreplace") + data
             if os.write(descriptor, data) != len(data):
                 os.ftruncate(descriptor, end)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, FreeBenchmarkConfig
-from msprobe.files.appending import append_rows, csv_text
-from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.appending import append_rows
+from msprobe.files.atomic_file import make_directory
 from msprobe.frameworks.mindspore import array_of, import_mindspore, without_graph
 from msprobe.frameworks.mindspore.calls import path_of
 from msprobe.hooks.functions import Hooks
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from msprobe.frameworks.mindspore.mindspore_port import MindSporePort
-    from msprobe.hooks.functions import Exchange
 
 FILE = "free_benchmark.csv"
 HEADER = ["rank", "pert_mode", "stage", "step", "api_name", "max_rel", "dtype", "shape", "output_index"]
@@ -68,7 +67,6 @@ class MindSporeFreeBenchmark:
         self._counts: Counter[str] = Counter()
         self.checked = self.inconsistent = 0
         self._hooks: Hooks | None = None
-        self._custom: dict[tuple[int, str], Exchange] = {}
         self._told: set[str] = set()
         self._process = os.getpid()
 
@@ -247,10 +245,8 @@ class MindSporeFreeBenchmark:
 
     def _write(self, row: list[str]) -> None:
         try:
-            if not self._path.exists():
-                make_directory(self._path.parent)
-                write_text(self._path, csv_text([HEADER]))
-            append_rows(self._path, [row])
+            make_directory(self._path.parent)
+            append_rows(self._path, [row], header=HEADER)
         except Error as error:
             self._tell(FILE, str(error))
 

@@ -385,6 +385,19 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.Monk
         append_rows(tmp_path / "x.csv", [["a", "b"]])
 
 
+def test_a_table_of_several_processes_has_one_header_and_all_rows(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    program = (
+        "import sys; from pathlib import Path; from msprobe.files.appending import append_rows\n"
+        "for i in range(200): append_rows(Path(sys.argv[1]), [[sys.argv[2], str(i)]], header=['rank', 'i'])"
+    )
+    processes = [subprocess.Popen([sys.executable, "-c", program, path, str(rank)]) for rank in range(2)]
+    assert [process.wait() for process in processes] == [0, 0]
+    first, *lines = path.read_text().splitlines()
+    assert first == "rank,i"
+    assert sorted(lines) == sorted(f"{rank},{i}" for rank in range(2) for i in range(200))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_device(golden: Path, tmp_path: Path) -> None:
     assert run_ut(golden / "dump_tensor/dump.json", tmp_path, device="cuda:0").agrees
