@@ -226,8 +226,8 @@ class MindSporeFreeBenchmark:
         for index, (a, b) in enumerate(pairs):
             if not self._is_tensor(a) or str(a.dtype) not in _NOISE:
                 continue
-            arrays = (array_of(one).astype("float64") for one in (a, b))
-            ratio = _ratio(*arrays, floor=math.sqrt(_NOISE.get(str(b.dtype), _NOISE["Float32"])))
+            floor = math.sqrt(_NOISE.get(str(b.dtype), _NOISE["Float32"]))
+            ratio = _ratio(array_of(a).astype("float64"), array_of(b).astype("float64"), floor)
             threshold = _THRESHOLDS.get(str(a.dtype), _OTHER_THRESHOLD)
             if self._section.pert_mode == "no_change":
                 threshold = 1.0
