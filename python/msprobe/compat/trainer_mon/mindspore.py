@@ -5,25 +5,22 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.compat.trainer_mon.names import Names, Targets
-from msprobe.compat.trainer_mon.run_folders import new_folder
-from msprobe.compat.trainer_mon.settings import OUTPUT_VARIABLE, number_or_default, read_settings
-from msprobe.files.append_file import append_lines
+from msprobe.compat.trainer_mon.outputs import append_to_record
+from msprobe.compat.trainer_mon.run_folders import base_folder, new_folder
+from msprobe.compat.trainer_mon.settings import chunks_of, number_or_default, read_settings
 from msprobe.files.appending import csv_text
-from msprobe.files.atomic_file import make_directory
 from msprobe.frameworks.mindspore import array_of, import_mindspore
 from msprobe.frameworks.mindspore.mindspore_port import MindSporePort
-from msprobe.native import Error, InvalidArgument, core, log
+from msprobe.native import Error, core, log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from msprobe.hooks.functions import Removable
 
-_BASE = "./monitor_output"
 # Where optimizers keep their moments.
 _MOMENTS = {
     "exp_avg": ("moment1", "moments1", "moments", "exp_avg", "accum"),
@@ -68,8 +65,7 @@ class TrainerMon:
             log.warning("%s: MindSpore has no %s: left out", config_file_path, ", ".join(given))
         if self._settings.format != "csv":
             log.warning('%s: "format": MindSpore has csv alone', config_file_path)
-        base = Path(os.environ.get(OUTPUT_VARIABLE) or _BASE)
-        self._folder = new_folder(base, self._port.rank() or 0)
+        self._folder = new_folder(base_folder(), self._port.rank() or 0)
         self._targets = Targets(self._settings.targets, squash=self._settings.squash_name)
         self._handles: list[Removable] = []
         self._rows: dict[str, list[Row]] = {}
@@ -77,8 +73,7 @@ class TrainerMon:
         self._calls: dict[tuple[int, str], int] = {}
         self._of_optimizer: list[str] = []
         self._optimizer: Any = None
-        self._micro_steps = 1
-        self._step = self._start = self._recorded = 0
+        self._step = self._recorded = 0
         self._told: set[str] = set()
 
     def set_monitor(
@@ -93,25 +88,19 @@ class TrainerMon:
         """Watches `model`, a Cell or a list of them, and the calls of `optimizer`. start_iteration: the
         number of the next step. tp_group, dp_group: have no effect.
         """
-        chunks = tuple(model) if isinstance(model, (list, tuple)) else (model,)
-        cell = import_mindspore().nn.Cell
-        for chunk in chunks:
-            if not isinstance(chunk, cell):
-                raise InvalidArgument(
-                    "set_monitor: expected a mindspore.nn.Cell or a list of them, found "
-                    + type(chunk).__name__
-                )
+        chunks = chunks_of(model, import_mindspore().nn.Cell, "mindspore.nn.Cell")
         self._of_optimizer = self._port.names_of_gradients(optimizer)
-        self._micro_steps = number_or_default(grad_acc_steps, "grad_acc_steps", 1, 1)
+        number_or_default(grad_acc_steps, "grad_acc_steps", 1, 1)  # warns; micro steps are counted
         self._step = number_or_default(start_iteration, "start_iteration", 0, 0)
-        self._start = self._settings.start_step
         self._remove()
         self._optimizer = optimizer
         for number, chunk in enumerate(chunks):
             self._find_parameters(number, chunk)
             if self._settings.xy_distribution:
                 self._watch_cells(number, chunk)
-        self._handles.append(optimizer.register_forward_pre_hook(self._before_update))
+        steps = self._port.optimizer_steps(optimizer, self._guarded(self._measure_before))
+        steps.install()
+        self._handles.append(steps)
         self._handles.append(optimizer.register_forward_hook(self._after_update))
         known = [name for chunk in chunks for name, _ in chunk.cells_and_names()]
         self._targets.warn_of_unmatched([*known, *self._parameters])
@@ -149,7 +138,8 @@ class TrainerMon:
     def _wants(self) -> bool:
         is_over = self._recorded >= self._settings.collect_times
         ranks, rank = self._settings.module_ranks, self._port.rank()
-        return not is_over and self._settings.wants(self._step, self._start) and (not ranks or rank in ranks)
+        wants = self._settings.wants(self._step, self._settings.start_step)
+        return not is_over and wants and (not ranks or rank in ranks)
 
     def _guarded(self, function: Callable[..., None]) -> Callable[..., None]:
         """A fault of ours never stops the training."""
@@ -187,9 +177,6 @@ class TrainerMon:
     def _arrived(self, key: tuple[int, str], gradient: Any) -> None:
         self._add("grad_unreduced", *key, gradient)
 
-    def _before_update(self, _: Any, inputs: Any) -> None:
-        self._guarded(self._measure_before)(inputs[0] if inputs else ())
-
     def _measure_before(self, gradients: Any) -> None:
         settings = self._settings
         if settings.wg_distribution:
@@ -219,15 +206,13 @@ class TrainerMon:
     def _end_step(self) -> None:
         self._measure_parameters("param_updated")
         self._recorded += 1
-        count = self._settings.step_count_per_record
-        first = self._step // count * count
+        settings = self._settings
         for task, rows in self._rows.items():
-            micro = ["micro_step"] if task in _WITH_CALLS else []
-            header = ["vpp_stage", "name", "step", *micro, *self._settings.ops]
-            path = self._folder / f"{task}_{first}-{first + count - 1}.csv"
+            with_calls = task in _WITH_CALLS
+            header = core.MonitorCsv(list(settings.ops), settings.ndigits, with_calls).header()
+            text = csv_text(self._of_step(rows, with_calls)).replace("\r\n", "\n")
             try:
-                make_directory(self._folder)
-                append_lines(path, _lines(self._of_step(rows, bool(micro))), _lines([header]))
+                append_to_record(self._folder, task, self._step, settings.step_count_per_record, text, header)
             except Error as error:
                 self._tell(str(error))
 
@@ -258,7 +243,3 @@ class TrainerMon:
 
     def _text(self, value: Any) -> str:
         return "nan" if value is None else str(round(value, self._settings.ndigits))
-
-
-def _lines(rows: Any) -> str:
-    return csv_text(rows).replace("\r\n", "\n")

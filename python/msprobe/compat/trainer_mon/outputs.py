@@ -69,8 +69,16 @@ class ApiOutput:
         pass
 
 
+def append_to_record(folder: Path, file: str, step: int, count: int, text: str, header: str) -> None:
+    """To `{file}_{a}-{b}.csv`, `count` steps in each. Raises IoError."""
+    first = step // count * count
+    if not folder.is_dir():
+        make_directory(folder)
+    append_lines(folder / f"{file}_{first}-{first + count - 1}.csv", text, header)
+
+
 class CsvOutput:
-    """`{prefix}_{a}-{b}.csv`, `step_count_per_record` steps in each."""
+    """csv files of `step_count_per_record` steps."""
 
     def __init__(self, folder: Path, settings: TrainerSettings, labels: MonitorLabels) -> None:
         self._folder = make_directory(folder)
@@ -86,13 +94,9 @@ class CsvOutput:
             )
         table = self._tables[task.file]
         count = self._settings.step_count_per_record
-        first = step // count * count
-        path = self._folder / f"{task.file}_{first}-{first + count - 1}.csv"
         text = table.rows(task.frame, self._labels, step)
         try:
-            if not self._folder.is_dir():
-                make_directory(self._folder)
-            append_lines(path, text, table.header())
+            append_to_record(self._folder, task.file, step, count, text, table.header())
             self._complained.discard(task.file)
         except IoError as error:
             if task.file not in self._complained:

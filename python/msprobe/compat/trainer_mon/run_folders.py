@@ -5,18 +5,23 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
 import uuid
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from msprobe.native import InvalidArgument
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+_VARIABLE = "MONITOR_OUTPUT_DIR"
+_DEFAULT = "./monitor_output"
 _NAME = re.compile(r"([\w-]{0,20})-rank(\d{1,5})-")
 _TIME = "%b%d_%H-%M-%S"
 _ZONE = datetime.timezone(datetime.timedelta(hours=8))  # the times are those of Shanghai
+
+
+def base_folder() -> Path:
+    """Where they lie."""
+    return Path(os.environ.get(_VARIABLE) or _DEFAULT)
 
 
 def new_folder(base: Path, rank: int) -> Path:

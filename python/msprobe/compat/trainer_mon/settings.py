@@ -21,7 +21,6 @@ from msprobe.native import FormatError, InvalidArgument, IoError, log
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-OUTPUT_VARIABLE = "MONITOR_OUTPUT_DIR"
 OPS = ("norm", "min", "max", "mean", "nans", "zeros", "id", "shape", "dtype")
 NOT_NUMBERS = ("shape", "dtype")
 RULES = ("AnomalyTurbulence", "AnomalyNan")
@@ -185,6 +184,17 @@ def number_or_default(value: object, name: str, least: int, default: int) -> int
         )
         return default
     return value
+
+
+def chunks_of(model: Any, kind: type, name: str) -> tuple[Any, ...]:
+    """What set_monitor() was given, one or several. Raises InvalidArgument."""
+    chunks = tuple(model) if isinstance(model, (list, tuple)) else (model,)
+    for chunk in chunks:
+        if not isinstance(chunk, kind):
+            raise InvalidArgument(
+                f"set_monitor: expected a {name} or a list of them, found {type(chunk).__name__}"
+            )
+    return chunks
 
 
 def checked_ops(ops: object, where: str = "ops") -> tuple[str, ...]:

@@ -13,10 +13,10 @@ from msprobe.compat.trainer_mon.adhoc import AdhocValues
 from msprobe.compat.trainer_mon.anomaly_rules import Place
 from msprobe.compat.trainer_mon.outputs import TensorBoardOutput
 from msprobe.compat.trainer_mon.run import EndOfTraining, Job, TrainerRun
-from msprobe.compat.trainer_mon.run_folders import folders_between, new_folder
+from msprobe.compat.trainer_mon.run_folders import base_folder, folders_between, new_folder
 from msprobe.compat.trainer_mon.settings import (
-    OUTPUT_VARIABLE,
     checked_ops,
+    chunks_of,
     number_or_default,
     read_content,
     read_settings,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from msprobe.compat.trainer_mon.settings import TrainerSettings
 
 DYNAMIC_VARIABLE = "DYNAMIC_MONITOR"
-_DEFAULT_OUTPUT = "./monitor_output"
 
 
 class TrainerMon:
@@ -59,7 +58,7 @@ class TrainerMon:
         self._settings = read_settings(config_file_path)
         self._dynamic = os.environ.get(DYNAMIC_VARIABLE, "").lower() == "true"
         self._place = _place(process_group)
-        self._base = Path(os.environ.get(OUTPUT_VARIABLE) or _DEFAULT_OUTPUT)
+        self._base = base_folder()
         self._folder = self._run_folder()
         self._optimizer_given: Any = None
         self._job: Job | None = None
@@ -111,13 +110,7 @@ class TrainerMon:
         """
         grad_acc_steps = number_or_default(grad_acc_steps, "grad_acc_steps", 1, 1)
         self._step = number_or_default(start_iteration, "start_iteration", 0, 0)
-        chunks = tuple(model) if isinstance(model, (list, tuple)) else (model,)
-        torch = import_torch()
-        for chunk in chunks:
-            if not isinstance(chunk, torch.nn.Module):
-                raise InvalidArgument(
-                    f"set_monitor: expected a torch.nn.Module or a list of them, found {type(chunk).__name__}"
-                )
+        chunks = chunks_of(model, import_torch().nn.Module, "torch.nn.Module")
         if not callable(getattr(optimizer, "step", None)):
             raise InvalidArgument(
                 f"set_monitor: expected an optimizer with a method step, found {type(optimizer).__name__}"
