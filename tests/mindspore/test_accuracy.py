@@ -8,7 +8,6 @@ import csv
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import mindspore as ms
@@ -30,16 +29,6 @@ PASSING = {
     "Functional.tanh.0": ["pass", "pass"],
     "Tensor.sum.0": ["pass", "pass"],
 }
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    ms.set_context(mode=ms.PYNATIVE_MODE)
-    ms.set_device("CPU")
-    PrecisionDebugger._reset()
-    yield
-    PrecisionDebugger._reset()
 
 
 def calls(x: Tensor, w: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import mindspore as ms
@@ -15,16 +14,6 @@ import pytest
 from mindspore import Parameter, Tensor, mint, ops
 from msprobe.mindspore import PrecisionDebugger, seed_all
 from msprobe.native import InvalidArgument
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    ms.set_context(mode=ms.PYNATIVE_MODE)
-    ms.set_device("CPU")
-    PrecisionDebugger._reset()
-    yield
-    PrecisionDebugger._reset()
 
 
 def debugger(folder: Path, **section: object) -> PrecisionDebugger:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import pytest
 from mindspore import Tensor, mint, nn, ops
 from msprobe.mindspore import MsprobeStep, PrecisionDebugger, seed_all
 from msprobe.native import InvalidArgument, UnsupportedError
+from small_cells import Net
 
 FORWARD = [
     "Primitive.shape_op.Shape.0.forward",
@@ -46,25 +47,6 @@ OF_CELLS = [
     "Cell.fc2.Dense.backward.0",
     "Cell.fc1.Dense.backward.0",
 ]
-
-
-class Net(nn.Cell):
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.fc2 = nn.Dense(4, 6), nn.Dense(6, 2)
-
-    def construct(self, x: Tensor) -> Tensor:
-        return self.fc2(ops.relu(self.fc1(x)))
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)  # ms.jit leaves files where it runs
-    ms.set_context(mode=ms.PYNATIVE_MODE)
-    ms.set_device("CPU")
-    PrecisionDebugger._reset()
-    yield
-    PrecisionDebugger._reset()
 
 
 def data_of(folder: Path) -> dict[str, Any]:

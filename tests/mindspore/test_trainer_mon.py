@@ -12,9 +12,10 @@ from typing import Any
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Tensor, nn, ops
+from mindspore import Tensor, nn
 from msprobe.mindspore import TrainerMon, seed_all
 from msprobe.native import InvalidArgument
+from small_cells import Net
 
 EVERYTHING = {
     "targets": {"fc1": {}, "fc2": {}},
@@ -25,21 +26,9 @@ EVERYTHING = {
 }
 
 
-class Net(nn.Cell):
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1, self.fc2 = nn.Dense(4, 6), nn.Dense(6, 2)
-
-    def construct(self, x: Tensor) -> Tensor:
-        return self.fc2(ops.relu(self.fc1(x)))
-
-
 @pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MONITOR_OUTPUT_DIR", str(tmp_path / "out"))
-    ms.set_context(mode=ms.PYNATIVE_MODE)
-    ms.set_device("CPU")
 
 
 def train(config: dict[str, Any] | None, steps: int = 2) -> tuple[bytes, list[list[Any]]]:
