@@ -7,7 +7,6 @@ frameworks knows is left out on both sides.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msprobe.compare.framework_names import FrameworkNames, keyword_in_pytorch, of_functions
 from msprobe.compare.framework_settings import common_settings, parameters_of
 from msprobe.compare.inputs import Paths, find_pairs
-from msprobe.compare.translated import as_pytorch, renamed
-from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.compare.translated import as_pytorch, write_beside, write_dump, write_json
+from msprobe.files.atomic_file import make_directory
 from msprobe.files.dump_folders import Form, framework_of, numbered_dumps
 from msprobe.files.regular_file import is_there
 from msprobe.native import core
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDER = "as_pytorch"
-_TENSORS = "dump_tensor_data"
 _STATE = "diagnosis.json"
 _DEEPEST_PREFIX = 4  # levels of wrappers around the network
 
@@ -101,14 +99,19 @@ class _Pair:
             make_directory(folder)
         mine, other = self._dumps
         translated = as_pytorch(mine, self._names)
-        wanted = self._common_calls(translated["data"], other["data"])
+        common = self._common_calls(translated["data"], other["data"])
+
+        def is_wanted(name: str) -> bool:
+            """Records of Modules, and of the functions that both call."""
+            call = core.call_of(name)
+            return not call or call.rpartition(".")[0] in common
+
         for name in translated["data"].keys() & other["data"].keys():
             _keep_common(translated["data"][name], other["data"][name])
-        for folder, dump in ((ours, translated), (theirs, other)):
-            kept = {name: value for name, value in dump["data"].items() if _is_wanted(name, wanted)}
-            _write(folder / "dump.json", {**dump, "data": kept})
-        self._write_beside(ours, self._ours, self._names, wanted)
-        self._write_beside(theirs, self._theirs, FrameworkNames(), wanted)
+        write_dump(ours, translated, is_wanted)
+        write_dump(theirs, other, is_wanted)
+        write_beside(ours, self._ours, self._names, is_wanted)
+        write_beside(theirs, self._theirs, FrameworkNames(), is_wanted)
         if is_there(self._ours.with_name(_STATE)) and is_there(self._theirs.with_name(_STATE)):
             states = (
                 core.read_json(self._ours.with_name(_STATE)),
@@ -116,7 +119,7 @@ class _Pair:
             )
             both = zip((ours, theirs), common_settings(*states, self._paths.path_of), (translated, other))
             for folder, state, dump in both:
-                _write(folder / _STATE, {**state, "parameters": parameters_of(dump["data"])})
+                write_json(folder / _STATE, {**state, "parameters": parameters_of(dump["data"])})
 
     def _common_calls(self, ours: dict[str, Any], theirs: dict[str, Any]) -> set[str]:
         """Functions that both call equally often."""
@@ -126,19 +129,6 @@ class _Pair:
             for name in count.keys() - wanted:
                 self._notes[name] += count[name]
         return wanted
-
-    def _write_beside(self, folder: Path, dump: Path, names: FrameworkNames, wanted: set[str]) -> None:
-        construct, stacks, tensors = (
-            dump.with_name(name) for name in ("construct.json", "stack.json", _TENSORS)
-        )
-        if is_there(construct):
-            content = renamed(core.read_json(construct), names)
-            _write(folder / construct.name, _without(content, wanted))
-        if is_there(stacks):
-            _write(folder / stacks.name, renamed(core.read_json(stacks), names))
-        link = folder / _TENSORS
-        if tensors.is_dir() and not link.is_symlink():
-            link.symlink_to(tensors.resolve())
 
 
 class Paired:
@@ -201,16 +191,6 @@ def _counts(data: Mapping[str, Any]) -> Counter[str]:
     return Counter(call.rpartition(".")[0] for call in calls if call)
 
 
-def _is_wanted(name: str, wanted: set[str]) -> bool:
-    """Records of Modules, and of the functions that both call."""
-    call = core.call_of(name)
-    return not call or call.rpartition(".")[0] in wanted
-
-
-def _without(construct: dict[str, Any], wanted: set[str]) -> dict[str, Any]:
-    return {name: parent for name, parent in construct.items() if _is_wanted(name, wanted)}
-
-
 # ---- arguments of a call
 
 
@@ -240,7 +220,3 @@ def _kind(value: Any) -> object:
         return type(value)
     shape = value.get("shape")
     return value.get("type"), len(shape) if isinstance(shape, list) else None
-
-
-def _write(path: Path, content: Any) -> None:
-    write_text(path, json.dumps(content, indent=1))

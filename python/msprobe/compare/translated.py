@@ -15,14 +15,13 @@ from msprobe.files.regular_file import is_there
 from msprobe.native import core
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from msprobe.compare.framework_names import FrameworkNames
 
 FOLDER = "target_as_pytorch"
 REFERENCE_FOLDER = "reference_in_common"
 _TENSORS = "dump_tensor_data"
-_OF_RECORDS = ("construct.json", "stack.json")
 
 
 def translated(
@@ -31,17 +30,31 @@ def translated(
     """Writes the files of one rank into `folder`; tensors stay where they are. Gives its dump.json. wanted:
     records, by PyTorch's names; None: all. Raises as the readers of these files.
     """
+
+    def is_wanted(name: str) -> bool:
+        return wanted is None or name in wanted
+
     make_directory(folder)
-    content = as_pytorch(core.read_json(dump), names)
-    _write(folder / "dump.json", {**content, "data": _only(content["data"], wanted)})
-    for file in _OF_RECORDS:
-        if is_there(source := dump.with_name(file)):
-            found = renamed(core.read_json(source), names)
-            _write(folder / file, _only(found, wanted) if file == "construct.json" else found)
+    write_dump(folder, as_pytorch(core.read_json(dump), names), is_wanted)
+    write_beside(folder, dump, names, is_wanted)
+    return folder / "dump.json"
+
+
+def write_dump(folder: Path, content: dict[str, Any], is_wanted: Callable[[str], bool]) -> None:
+    """dump.json with the wanted records alone."""
+    write_json(folder / "dump.json", {**content, "data": _only(content["data"], is_wanted)})
+
+
+def write_beside(folder: Path, dump: Path, names: FrameworkNames, is_wanted: Callable[[str], bool]) -> None:
+    """What `dump` has beside it: construct.json with the wanted records alone, stack.json, its tensors."""
+    if is_there(construct := dump.with_name("construct.json")):
+        found = renamed(core.read_json(construct), names)
+        write_json(folder / construct.name, _only(found, is_wanted))
+    if is_there(stacks := dump.with_name("stack.json")):
+        write_json(folder / stacks.name, renamed(core.read_json(stacks), names))
     tensors, link = dump.with_name(_TENSORS), folder / _TENSORS
     if tensors.is_dir() and not link.is_symlink():
         link.symlink_to(tensors.resolve())
-    return folder / "dump.json"
 
 
 def as_pytorch(content: dict[str, Any], names: FrameworkNames) -> dict[str, Any]:
@@ -51,11 +64,11 @@ def as_pytorch(content: dict[str, Any], names: FrameworkNames) -> dict[str, Any]
     return {**content, "framework": "pytorch", "data": records}
 
 
-def _only(records: dict[str, Any], wanted: Collection[str] | None) -> dict[str, Any]:
-    return {name: value for name, value in records.items() if wanted is None or name in wanted}
+def _only(records: dict[str, Any], is_wanted: Callable[[str], bool]) -> dict[str, Any]:
+    return {name: value for name, value in records.items() if is_wanted(name)}
 
 
-def _write(path: Path, content: Any) -> None:
+def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=1))
 
 
