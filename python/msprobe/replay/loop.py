@@ -42,12 +42,12 @@ def guarded(judge: Callable[[], _Result], skipped: Callable[[str], _Result]) -> 
         return judge()
     except MemoryError:
         return skipped("there is not enough memory")
-    except Error as error:
-        return skipped(str(error))
-    except Exception as error:  # whatever torch makes of arguments from a file
+    except Exception as error:  # ours, or whatever torch makes of arguments from a file
         return skipped(reason_of(error))
 
 
 def reason_of(error: Exception) -> str:
-    """Torch's own, without the lines about its insides."""
+    """An error of ours in its words; torch's own without the lines about its insides."""
+    if isinstance(error, Error):
+        return str(error)
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -222,7 +222,7 @@ class _Check:
                 try:
                     gradients = self._gradients(inputs, reference, device)
                 except (Error, RuntimeError) as error:
-                    message = str(error) if isinstance(error, Error) else reason_of(error)
+                    message = reason_of(error)
         self._backward(result, gradients, message)
         result.data = ErrorData(
             inputs,

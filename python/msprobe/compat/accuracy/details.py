@@ -75,10 +75,10 @@ class Detail:
 
     def cells(self, precision: int = 14) -> list[str]:
         """As the file has them, without the name."""
-        return [_text(cell, precision) for cell in vars(self).values()]
+        return [cell_text(cell, precision) for cell in vars(self).values()]
 
 
-def _text(cell: Any, precision: int) -> str:
+def cell_text(cell: Any, precision: int) -> str:
     if cell is None:  # most are
         return NONE
     return f"{cell:.{precision}f}" if isinstance(cell, float) else str(cell)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msprobe.compat.accuracy.checker import CallResult, ErrorData, raised_precision
-from msprobe.compat.accuracy.details import ERROR, NONE, PASS, SKIP, Detail, worst
+from msprobe.compat.accuracy.details import ERROR, NONE, PASS, SKIP, Detail, cell_text, worst
 from msprobe.compat.mindspore_calls import PortedCall, ported
 from msprobe.frameworks.mindspore.runs import MindSporeRun
-from msprobe.native import Error, UnsupportedError
+from msprobe.native import UnsupportedError
 from msprobe.replay.arguments import ArgumentBuilder
 from msprobe.replay.execution import Execution, Inputs, dtype_of_output, inputs_of
 from msprobe.replay.functions import functions_named
@@ -44,15 +44,9 @@ class MindSporeDetail(Detail):
     """A row with fewer columns."""
 
     def cells(self, precision: int = 14) -> list[str]:
-        numbers = [
-            f"{cell:.{precision}f}" if isinstance(cell, float) else NONE
-            for cell in (self.cosine, self.max_absolute, self.max_relative)
-        ]
-        kinds = [
-            NONE if kind is None else str(kind)
-            for kind in (self.reference_dtype, self.device_dtype, self.shape)
-        ]
-        return [*kinds, *numbers, self.status, self.message]
+        kinds = (self.reference_dtype, self.device_dtype, self.shape)
+        numbers = (self.cosine, self.max_absolute, self.max_relative)
+        return [cell_text(cell, precision) for cell in (*kinds, *numbers, self.status, self.message)]
 
 
 def check(call: RecordedCall) -> CallResult:
@@ -61,7 +55,7 @@ def check(call: RecordedCall) -> CallResult:
 
 
 def _skipped(name: str, reason: str) -> CallResult:
-    return CallResult(name, SKIP, SKIP, [MindSporeDetail(status=SKIP, message=reason)])
+    return CallResult(name, SKIP, SKIP, [MindSporeDetail(message=reason)])
 
 
 class _Check:
@@ -103,9 +97,8 @@ class _Check:
         try:
             gradients = reference.gradients(inputs.gradients), tested.gradients(inputs.gradients)
         except Exception as error:  # whatever the frameworks make of arguments from a file
-            reason = str(error) if isinstance(error, Error) else reason_of(error)
             result.backward = SKIP
-            result.backward_details = [MindSporeDetail(status=SKIP, message=reason)]
+            result.backward_details = [MindSporeDetail(message=reason_of(error))]
             return None
         pairs = [(b, d) for b, d in zip(*gradients) if b is not None and d is not None]
         result.backward_details = _compared([b for b, _ in pairs], [d for _, d in pairs])
