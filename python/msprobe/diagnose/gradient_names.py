@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.compare.framework_names import parameter_in_pytorch
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.csv_cells import cells_of
 from msprobe.files.regular_file import read_text
 from msprobe.files.run_folder import PACKED_GRADIENTS
 from msprobe.native import core
@@ -28,7 +29,7 @@ def as_pytorch(ours: Path, theirs: Path, folder: Path) -> Path:
     for table in _tables(ours):
         rank = folder / table.parent.name
         make_directory(rank)
-        rows = list(csv.reader(io.StringIO(read_text(table), newline="")))
+        rows = cells_of(read_text(table), table)
         renamed = [rows[0], *([_name(row[0], wanted), *row[1:]] for row in rows[1:] if row)] if rows else []
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows(renamed)
@@ -57,8 +58,7 @@ def _tables(record: Path) -> Iterator[Path]:
 
 
 def _names(table: Path) -> list[str]:
-    rows = csv.reader(io.StringIO(read_text(table), newline=""))
-    return [row[0] for row in rows if row][1:]
+    return [row[0] for row in cells_of(read_text(table), table) if row][1:]
 
 
 def _name(name: str, wanted: set[str]) -> str:

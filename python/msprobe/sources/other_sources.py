@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sqlite3
 from pathlib import Path
 from typing import Any
 
+from msprobe.files.csv_cells import cells_of
 from msprobe.files.regular_file import open_to_read
 from msprobe.native import FormatError, UnsupportedError, core
 from msprobe.sources.source import Entry, Row, Source, Text
@@ -291,8 +290,7 @@ class TableSource(Source):
         with open_to_read(path) as file:
             data = file.read(_LARGEST_JSON + 1)
         self._is_cut = len(data) > _LARGEST_JSON
-        text = data[:_LARGEST_JSON].decode("utf-8", "replace")
-        lines = list(csv.reader(io.StringIO(text, newline="")))
+        lines = cells_of(data[:_LARGEST_JSON].decode("utf-8-sig", "replace"), path)
         self._columns, self._lines = (
             (lines[0], lines[1 : -1 if self._is_cut else None]) if lines else ([], [])
         )

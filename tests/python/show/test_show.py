@@ -342,3 +342,7 @@ def test_a_table_is_shown_by_its_first_column(tmp_path: Path, as_json: Any) -> N
     assert as_json(tmp_path / "losses.rank0.csv", "1")["a, b"] == "y\nz"
     (tmp_path / "empty.csv").write_text("")
     assert as_json(tmp_path / "empty.csv")["entries"] == []
+    (tmp_path / "marked.csv").write_text("API Name,b\nx,1\n", encoding="utf-8-sig")
+    assert as_json(tmp_path / "marked.csv", "x")["API Name"] == "x"
+    (tmp_path / "long.csv").write_text("a,b\nx," + "y" * 200_000 + "\n")
+    assert len(as_json(tmp_path / "long.csv", "x")["b"]) == 200_000

@@ -6,8 +6,6 @@ several processes at the same time, and continued after an interruption.
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
 from dataclasses import dataclass, field
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING
 from msprobe.compat.accuracy.details import DETAILS_HEADER
 from msprobe.files.appending import append_rows, csv_text
 from msprobe.files.atomic_file import make_directory, write_text
-from msprobe.files.csv_cells import unguarded
+from msprobe.files.csv_cells import cells_of, unguarded
 from msprobe.files.regular_file import read_text
 from msprobe.files.result_time import unused_time
 from msprobe.native import FormatError, InvalidArgument, IoError
@@ -33,7 +31,6 @@ STEP = "Step"
 _NAME = re.compile(r"accuracy_checking_result_([0-9]{14})(_rank[0-9]+)?\.csv")
 _MODE = 0o640
 _BOM = "\ufeff"
-_LARGEST_FIELD = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -161,11 +158,7 @@ def read_table(path: Path) -> list[list[str]]:
         raise result from error
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: byte {error.start}: expected UTF-8 text") from error
-    try:
-        csv.field_size_limit(_LARGEST_FIELD)
-        rows = [[unguarded(cell) for cell in row] for row in csv.reader(io.StringIO(text, newline=""))]
-    except csv.Error as error:
-        raise FormatError(f"{path}: expected csv: {error}") from error
+    rows = [[unguarded(cell) for cell in row] for row in cells_of(text, path)]
     if not text.endswith(("\n", "\r")):
         rows = rows[:-1]
     if not rows:

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.files.appending import csv_text
 from msprobe.files.atomic_file import make_directory, write_text
-from msprobe.files.csv_cells import unguarded
+from msprobe.files.csv_cells import cells_of, unguarded
 from msprobe.files.regular_file import read_text
 from msprobe.files.result_time import unused_time
 from msprobe.native import FormatError, InvalidArgument, IoError
@@ -134,11 +132,7 @@ def _add_columns(path: Path, find: Callable[[str], tuple[str, str]]) -> None:
 
 
 def _rows(path: Path) -> list[list[str]]:
-    try:
-        found = csv.reader(io.StringIO(_text(str(path)), newline=""))
-        return [[unguarded(cell) for cell in row] for row in found if row]
-    except csv.Error as error:
-        raise FormatError(f"{path}: expected csv: {error}") from error
+    return [[unguarded(cell) for cell in row] for row in cells_of(_text(str(path)), path) if row]
 
 
 def _text(path: str) -> str:
