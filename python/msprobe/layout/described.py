@@ -7,6 +7,7 @@ recorded (`cut` of diagnosis.json), or the user, in layout.yaml (docs/formats/la
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import math
 import re
 from dataclasses import dataclass
@@ -149,15 +150,12 @@ def place_shards(states: dict[int, State], description: Description | None) -> N
         }
         for rank, state in states.items()
     }
+    shapes: dict[tuple[str, Lies], dict[tuple[int, ...], list[int]]] = {}
     for rank, here in found.items():
-        places = {}
         for name, (lies, shape) in here.items():
-            shapes = {
-                tuple(lies.coordinate(other)): known[name][1]
-                for other, known in found.items()
-                if name in known
-            }
-            places[name] = _place(lies, rank, shape, shapes)
+            shapes.setdefault((name, lies), {})[tuple(lies.coordinate(rank))] = shape
+    for rank, here in found.items():
+        places = {name: _place(lies, rank, shape, shapes[name, lies]) for name, (lies, shape) in here.items()}
         _annotate(states[rank], places)
 
 
@@ -188,16 +186,14 @@ def _place(lies: Lies, rank: int, shape: list[int], others: dict[tuple[int, ...]
     coordinate = lies.coordinate(rank)
     whole = list(shape)
     for dim in range(len(shape)):
-        cut = [at for at, placement in enumerate(lies.placements) if placement == f"Shard({dim})"]
-        line = {
-            place: other[dim]
-            for place, other in others.items()
-            if len(place) == len(coordinate) == len(lies.sizes)
-            and len(other) == len(shape)
-            and all(place[at] == coordinate[at] for at in range(len(place)) if at not in cut)
-        }
-        if cut and line:
-            whole[dim] = sum(line.values())
+        is_cut = [placement == f"Shard({dim})" for placement in lies.placements]
+        if not coordinate or not any(is_cut):
+            continue
+        line = itertools.product(
+            *(range(size) if cut else (at,) for cut, size, at in zip(is_cut, lies.sizes, coordinate))
+        )
+        found = (others.get(place, []) for place in line)
+        whole[dim] = sum(other[dim] for other in found if len(other) == len(shape))
     return {
         "shape": whole,
         "placements": list(lies.placements),

@@ -28,15 +28,17 @@ def other_names(states: dict[int, State], others: dict[int, State]) -> dict[int,
     for state in others.values():
         for name, entry in section(state, "parameters").items():
             known.setdefault(_weight(entry), set()).add(name)
+    known.pop(None, None)
     found = {}
     for rank, state in states.items():
         entries = section(state, "parameters")
-        pairs = [
-            _different_beginnings(name, min(names))
-            for name, entry in entries.items()
-            if (names := known.get(_weight(entry), set())) and _weight(entry) and name not in names
-        ]
-        prefixes = {here: there for here, there in pairs if _is_one(here, there, pairs)}
+        beginnings: dict[str, set[str]] = {}
+        for name, entry in entries.items():
+            names = known.get(_weight(entry), {name})
+            if name not in names:
+                here, there = _different_beginnings(name, min(names))
+                beginnings.setdefault(here, set()).add(there)
+        prefixes = {here: min(there) for here, there in beginnings.items() if len(there) == 1}
         renamed = [plain_to(name, prefixes) for name in entries]
         if prefixes and len(set(renamed)) == len(renamed):
             found[rank] = prefixes
@@ -45,10 +47,6 @@ def other_names(states: dict[int, State], others: dict[int, State]) -> dict[int,
 
 def _weight(entry: Any) -> Hashable | None:
     return None if is_constant(entry) else identity(entry)
-
-
-def _is_one(here: str, there: str, pairs: list[tuple[str, str]]) -> bool:
-    return all(other == there for name, other in pairs if name == here)
 
 
 def _different_beginnings(name: str, other: str) -> tuple[str, str]:
@@ -62,10 +60,10 @@ def _different_beginnings(name: str, other: str) -> tuple[str, str]:
 
 def plain_to(name: str, prefixes: Prefixes) -> str:
     """The longest beginning counts."""
-    for here in sorted(prefixes, key=len, reverse=True):
-        if name == here or name.startswith(f"{here}."):
-            return prefixes[here] + name[len(here) :]
-    return name
+    here = name
+    while here and here not in prefixes:
+        here = here.rpartition(".")[0]
+    return prefixes[here] + name[len(here) :] if here else name
 
 
 def renamed(value: Any, prefixes: Prefixes) -> Any:
