@@ -254,7 +254,6 @@ class Settings(QuietRecorder):
         self._clipping: list[CallWatch] = []
         self._step = 0
         self._set: list[tuple[Any, str, Any, int]] = []
-        self._listens = False
 
     def models_found(self, models: list[Any]) -> None:
         modules = modules_of(models)
@@ -263,8 +262,7 @@ class Settings(QuietRecorder):
             self._clipping = watch_clipping(self._clipped)
             for watch in self._clipping:
                 watch.install()
-        if self._of_optimizer and not self._listens:
-            self._listens = True
+        if self._of_optimizer:
             updates.listen(self._before_step)
 
     def begin_step(self, step: int) -> None:
@@ -277,7 +275,7 @@ class Settings(QuietRecorder):
         updates.leave(self._before_step)
         for watch in reversed(self._clipping):
             watch.remove()
-        self._clipping, self._listens = [], False
+        self._clipping = []
 
     def _clipped(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = inspect.signature(original).bind(*args, **kwargs)

@@ -27,9 +27,10 @@ def watch() -> None:
 
 
 def listen(call: Callable[[Any], None]) -> None:
-    """call(optimizer), in the order of the listeners."""
+    """call(optimizer), in the order of the listeners. Does nothing for what listens already."""
     watch()
-    _listeners.append(call)
+    if call not in _listeners:
+        _listeners.append(call)
 
 
 def leave(call: Callable[[Any], None]) -> None:
