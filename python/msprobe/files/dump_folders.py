@@ -35,7 +35,7 @@ class Form(Enum):
 
 def form_of(path: Path) -> Form:
     """Raises InvalidArgument that says what was expected."""
-    if not path.exists() and not is_there(path):
+    if not is_there(path):
         raise InvalidArgument(f"{path} does not exist; expected a dump")
     if not path.is_dir():
         if path.name not in DUMPS:
