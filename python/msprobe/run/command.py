@@ -73,15 +73,16 @@ def main(arguments: list[str], *, command: str = "run") -> int:
     at_start(changes, in_this_process=True)
     settings = _settings(asked, asked.output)
     program = Program(words, is_module=is_module)
-    started_as = [*words_before_run(command), command, *_kept(ours)]
-    if PART_OF_RUN in os.environ:
-        started_as = shlex.split(os.environ[PART_OF_RUN])
-    if rank_of_process() == 0 and PART_OF_RUN not in os.environ:  # the others begin when this one does
+    typed = [*(["-m"] if is_module else []), *words]
+    part_of = os.environ.get(PART_OF_RUN)
+    own = [*words_before_run(command), command, *_kept(ours)]
+    started_as = own if part_of is None else shlex.split(part_of)
+    if rank_of_process() == 0 and part_of is None:  # the others begin when this one does
         _make_room(parser, settings, force=asked.force)
     disarm()
     recording = RunRecording(
         settings,
-        [*(["-m"] if is_module else []), *words],
+        typed,
         shows_progress=not asked.quiet,
         junit="junit" in asked.format,
         started_as=started_as,
@@ -103,11 +104,7 @@ def main(arguments: list[str], *, command: str = "run") -> int:
 
         when_torch_is_imported(fold_reductions)
     when_torch_is_imported(recording.begin)
-    other = mindspore_recording(
-        settings,
-        [*(["-m"] if is_module else []), *words],
-        started_as,
-    )
+    other = mindspore_recording(settings, typed, started_as)
     try:
         code = program.run(lambda ending: _end(recording, other, ending, quiet=asked.quiet))
     except SystemExit as ending:
