@@ -54,6 +54,35 @@ def numbers_of(folder: Path) -> dict[str, list[float]]:
     }
 
 
+def native_and_device(
+    folder: Path, way: Way, made: Callable[[], torch.nn.Module], shape: tuple[int, ...], **settings: Any
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """The numbers of a training that is monitored, natively and as those of a device, which no step waits
+    for. made: a new model. shape: of a batch.
+    """
+    waits: list[int] = []
+
+    def run(name: str) -> dict[str, list[float]]:
+        torch.manual_seed(3)
+        model = made()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+        monitor = msprobe.monitor(model, optimizer, folder / name, **settings)
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            model(torch.randn(shape)).square().mean().backward()
+            optimizer.step()
+            waits.append(_torch.kernel_work("cpu")[2])
+        monitor.close()
+        return numbers_of(folder / name)
+
+    native = run("native")
+    waits.clear()
+    with as_device(way):
+        device = run("device")
+    assert len(set(waits)) == 1, "a step waited for the device"
+    return native, device
+
+
 def alarms_of(folder: Path) -> list[tuple[int, str]]:
     lines = (folder / "alarms.jsonl").read_text(encoding="utf-8").splitlines()
     return [(alarm["step"], alarm["series"]) for alarm in map(json.loads, lines)]
@@ -126,9 +155,7 @@ def test_the_gradient_probe_records_the_same_of_a_device(tmp_path: Path, level: 
 
 
 @pytest.mark.parametrize("way", ["kernel", "operators"])
-def test_what_is_kept_from_step_to_step_comes_back_in_pieces(
-    tmp_path: Path, way: Literal["kernel", "operators"]
-) -> None:
+def test_what_is_kept_from_step_to_step_comes_back_in_pieces(tmp_path: Path, way: Way) -> None:
     class Model(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -137,28 +164,9 @@ def test_what_is_kept_from_step_to_step_comes_back_in_pieces(
             self.small = torch.nn.Parameter(torch.randn(()))
 
         def forward(self, x: Any) -> Any:
-            return (x @ self.large) @ self.with_gaps.t() * self.small
+            return (x / 1000 @ self.large) @ self.with_gaps.t() * self.small
 
-    waits: list[int] = []
-
-    def run(name: str) -> dict[str, list[float]]:
-        torch.manual_seed(3)
-        model = Model()
-        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-        monitor = msprobe.monitor(model, optimizer, tmp_path / name, quantities=["update", "direction"])
-        for _ in range(STEPS):
-            optimizer.zero_grad()
-            model(torch.randn(3, 700) / 1000).square().mean().backward()
-            optimizer.step()
-            waits.append(_torch.kernel_work("cpu")[2])
-        monitor.close()
-        return numbers_of(tmp_path / name)
-
-    native = run("native")
-    waits.clear()
-    with as_device(way):
-        device = run("device")
-    assert len(set(waits)) == 1, "a step waited for the device"
+    native, device = native_and_device(tmp_path, way, Model, (3, 700), quantities=["update", "direction"])
     for quantity in ("update.distance", "update.ratio", "gradient_change.cosine"):
         for parameter in ("large", "with_gaps", "small"):
             key = f"{quantity}/{parameter}"
@@ -176,25 +184,10 @@ def test_experts_of_a_device_are_counted_without_waiting(tmp_path: Path) -> None
             weights = self.router(x).softmax(-1)
             return sum(weights[..., i : i + 1] * one(x) for i, one in enumerate(self.experts))
 
-    waits: list[int] = []
+    def made() -> torch.nn.Module:
+        return torch.nn.Sequential(Experts())
 
-    def run(name: str) -> dict[str, list[float]]:
-        torch.manual_seed(2)
-        model = torch.nn.Sequential(Experts())
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        monitor = msprobe.monitor(model, optimizer, tmp_path / name, quantities=["experts"])
-        for _ in range(STEPS):
-            model(torch.randn(8, 4)).square().mean().backward()
-            optimizer.step()
-            waits.append(_torch.kernel_work("cpu")[2])
-        monitor.close()
-        return numbers_of(tmp_path / name)
-
-    native = run("native")
-    waits.clear()
-    with as_device("kernel"):
-        device = run("device")
-    assert len(set(waits)) == 1, "a step waited for the device"
+    native, device = native_and_device(tmp_path, "kernel", made, (8, 4), quantities=["experts"])
     assert any(key.startswith("expert_load") for key in native)
     for key, column in native.items():
         assert device[key] == pytest.approx(column, rel=1e-5), key
