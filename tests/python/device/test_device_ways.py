@@ -12,8 +12,8 @@ from typing import Any
 import msprobe
 import pytest
 import torch
-from devices import Way, as_device
 from msprobe import UnsupportedError, _torch
+from processor_as_device import Way, as_device
 from torch.utils._python_dispatch import TorchDispatchMode
 
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]

@@ -16,9 +16,9 @@ import msprobe
 import numpy as np
 import pytest
 import torch
-from devices import Way, as_device
 from msprobe import _torch
 from msprobe.native import core
+from processor_as_device import Way, as_device
 
 STEPS = 4
 PARAMETERS = ["0.weight", "0.bias", "2.weight", "2.bias"]

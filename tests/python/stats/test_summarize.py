@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from devices import Way, as_device
 from msprobe import InvalidArgument, UnsupportedError, _core, _torch
+from processor_as_device import Way, as_device
 
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 FP8 = [
