@@ -95,7 +95,8 @@ class AcrossLayouts(Comparison):
 
     def _dump(self) -> PartResult:
         part = super()._dump()
-        found = [cause for name, job in self._jobs for cause in self._mismatches(name, job)]
+        named = {cause.name for cause in part.causes}
+        found = [cause for name, job in self._jobs for cause in self._mismatches(name, job, named)]
         steps = [cause.step for cause in part.causes if cause.step is not None]
         first = [cause for cause in found if not steps or (cause.step or 0) <= min(steps)]
         reference, target = self._joined.layouts
@@ -104,7 +105,8 @@ class AcrossLayouts(Comparison):
             "were put together and compared"
         )
         not_compared = (*part.not_compared, *self._joined.left_out)
-        part = replace(part, not_compared=not_compared, silent_stages=("operators",))
+        silent: tuple[Stage, ...] = () if self._joined.has_calls else ("operators",)
+        part = replace(part, not_compared=not_compared, silent_stages=silent)
         if not first:
             return part
         step = min(cause.step or 0 for cause in first)
@@ -117,12 +119,17 @@ class AcrossLayouts(Comparison):
             clear_step=step,
         )
 
-    def _mismatches(self, name: str, job: Job) -> list[Cause]:
+    def _mismatches(self, name: str, job: Job, named: set[str]) -> list[Cause]:
+        """named: what differs from the other run, too; that confirms what nothing but the values says."""
         try:
             result = check_replicas(job)
         except Error:  # of one process, or nothing says what must be equal
             return []
-        return [_cause_of(name, result.mismatches[0])] if result.mismatches else []
+        if not result.mismatches:
+            return []
+        first = result.mismatches[0]
+        is_sure = first.declared or f"{first.kind} {first.parameter}" in named
+        return [_cause_of(name, first, _SURE if is_sure else 0.8)]
 
     def _losses(self) -> PartResult:
         """The mean over ranks is the loss of the batch where all ranks have as many samples; where they have
@@ -167,14 +174,14 @@ def _mean(ranks: dict[int, dict[int, float]]) -> dict[int, float]:
     return {step: math.fsum(losses[step] for losses in ranks.values()) / len(ranks) for step in sorted(steps)}
 
 
-def _cause_of(name: str, found: Mismatch) -> Cause:
+def _cause_of(name: str, found: Mismatch, confidence: float) -> Cause:
     said = found.sentence.partition(": ")[2]
     return Cause(
         stage=_STAGE[found.kind],
         part="dump",
         name=f"replicas: {found.kind} {found.name}",
         reason=f"{said}: {found.why}; {found.should}",
-        confidence=_SURE if found.declared else 0.8,
+        confidence=confidence,
         step=found.step,
         plain=f"in the {name} {said}",
         module=found.parameter.rpartition(".")[0],

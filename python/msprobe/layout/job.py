@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     State = dict[str, Any]
 
 FILE = "diagnosis.json"
+DUMP = "dump.json"
 
 
 @dataclass
@@ -49,6 +50,13 @@ class Job:
         for rank in sorted(expected - set(folders)):
             self._leave_out(left_out("not recorded", step, rank))
         return states
+
+    def dumps_of(self, step: int) -> Iterator[tuple[int, State]]:
+        """What each rank called, one rank at a time in memory; those that have a dump that can be read."""
+        for rank, folder in sorted(self.steps.get(step, {}).items()):
+            content = _content(folder / DUMP)
+            if isinstance(content, dict):
+                yield rank, content
 
     def first_state(self) -> State | None:
         """Of the first step, and the first rank that can be read: how the job is laid out. None: there is

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.left_out import LeftOut, left_out
+from msprobe.layout.activations import calls_of, joined_calls
 from msprobe.layout.described import place_shards, read_description
-from msprobe.layout.job import FILE, items, open_job, section, world_size
+from msprobe.layout.job import DUMP, FILE, items, open_job, section, world_size
 from msprobe.layout.logical import logical_state
 from msprobe.layout.names import other_names
 from msprobe.layout.tensor_entry import added, elements, identity, is_tensor, of_sums, shape_of
@@ -37,7 +38,6 @@ _DUMP: dict[str, object] = {
     "level": "mix",
     "framework": "pytorch",
     "dump_data_dir": None,
-    "data": {},
 }
 
 # Statistics of shards are sums in double of what a kernel added in float32 (msprobe/stats.h).
@@ -47,7 +47,10 @@ _UNKNOWN = "it differs from rank to rank, and nothing says how it lies"
 _CHANGED_BUFFER = "each rank changes this buffer for itself"
 
 NOT_JOINED = (
-    ("calls of modules and functions", "each rank computes with its part of the batch or of the weights"),
+    (
+        "calls of functions, backward passes of modules",
+        "each rank computes with its part of the batch or of the weights",
+    ),
     ("random states", "each rank draws for itself"),
 )
 
@@ -62,6 +65,8 @@ class Joined:
     left_out: list[LeftOut] = field(default_factory=list)
     layouts: tuple[str, str] = ("", "")
     """In words, of the reference and the target."""
+    has_calls: bool = False
+    """What modules get and give was put together, of one module at least."""
 
 
 def differ_in_layout(reference: Job, target: Job) -> bool:
@@ -95,6 +100,7 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
     descriptions = [read_description(job.folder) for job in (reference, target)]
     learned = (_Learned(), _Learned())
     names: tuple[dict[int, Prefixes], dict[int, Prefixes]] = ({}, {})
+    modules: dict[str, None] = {}
     reasons: Counter[tuple[str, str]] = Counter()
     samples: dict[tuple[str, str], str] = {}
     for step in sorted(target.steps):
@@ -116,8 +122,19 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
                 )
                 _remove(other.state, path)
         result.steps.append(step + offset)
-        for folder, one, number in zip((result.reference, result.target), sides, (step + offset, step)):
-            _write(folder / f"step{number}" / "rank0", one.state)
+        calls = joined_calls(
+            (
+                calls_of(reference.dumps_of(step + offset), names[0]),
+                calls_of(target.dumps_of(step), names[1]),
+            ),
+            (sides[0].state["parameters"], sides[1].state["parameters"]),
+        )
+        modules.update(dict.fromkeys(calls.left_out))
+        result.has_calls |= bool(calls.data[0])
+        for folder, one, data, number in zip(
+            (result.reference, result.target), sides, calls.data, (step + offset, step)
+        ):
+            _write(folder / f"step{number}" / "rank0", one.state, data)
     if not result.steps:
         raise NothingToCompare("no step has the training state (diagnosis.json) of both runs")
     result.left_out = [
@@ -132,8 +149,13 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
         for side, job in (("reference", reference), ("target", target))
         for one in job.left_out
     ]
+    not_joined = dict(NOT_JOINED)
+    if modules:
+        name = f"calls of {len(modules)} modules, as {next(iter(modules))}"
+        not_joined[name] = "what the ranks have of them is not the same tensor in both runs"
     result.left_out += [
-        left_out(f"not joined: {reason}", name=what, is_difference=False) for what, reason in NOT_JOINED
+        left_out(f"not joined: {reason}", name=what, is_difference=False)
+        for what, reason in not_joined.items()
     ]
     return result
 
@@ -170,10 +192,10 @@ def _shape_alike(ours: dict[str, Entry], theirs: dict[str, Entry]) -> None:
             one["shape"] = other["shape"]
 
 
-def _write(folder: Path, state: State) -> None:
+def _write(folder: Path, state: State, calls: State) -> None:
     make_directory(folder)
     write_text(folder / FILE, json.dumps(state))
-    write_text(folder / "dump.json", json.dumps(_DUMP))
+    write_text(folder / DUMP, json.dumps(_DUMP | {"data": calls}))
 
 
 # ---- layouts

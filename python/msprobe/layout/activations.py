@@ -1,0 +1,178 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What modules get and give in the forward pass, of all ranks and micro-batches of one step, as one call of
+each module.
+
+A tensor is known by sums that depend neither on the order of its parts nor on the dimension along which it
+was cut: number of elements, extremes, mean, norm. So the parts of all ranks are added up, whatever cut them:
+a batch, a sequence, columns of a matrix. What several ranks have to the last bit is one part. A module is
+joined where both runs then have as many elements of each tensor; summands, which do not lie side by side, are
+not joined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msprobe.layout.job import section
+from msprobe.layout.names import plain_to
+from msprobe.layout.tensor_entry import added, elements, identity, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator
+
+    from msprobe.layout.job import State
+    from msprobe.layout.names import Prefixes
+    from msprobe.layout.tensor_entry import Entry
+
+# Keys of a tensor in dump.json (docs/formats/dump.md), and those of it in diagnosis.json.
+_NUMBERS = {"Max": "max", "Min": "min", "Mean": "mean", "Norm": "norm"}
+_ARGUMENTS = ("input_args", "input_kwargs", "output")
+
+
+@dataclass
+class Call:
+    """All calls of one module."""
+
+    name: str
+    first: State
+    """Name and entry of the first of them, in dump.json."""
+    parts: list[dict[Hashable, Entry]] = field(default_factory=list)
+    """Of each tensor of the entry, those of all calls."""
+    is_whole: bool = True
+    """All calls have the tensors of the first one, and no tensor is a summand."""
+
+    def add(self, call: Hashable, entry: State) -> None:
+        found: list[Entry] = []
+        _each_tensor(entry, found.append)
+        self.parts = self.parts or [{} for _ in found]
+        self.is_whole &= len(found) == len(self.parts) and not any(map(_is_summand, found))
+        for parts, tensor in zip(self.parts, found):
+            one = _numbers_of(tensor)
+            key = identity(one)
+            parts[call if key is None else key] = one
+
+
+def calls_of(dumps: Iterable[tuple[int, State]], names: dict[int, Prefixes]) -> dict[str, Call]:
+    """dumps: the content of dump.json by rank. names: by rank, what modules are called
+    otherwise. By the path of the module, in the order in which they end.
+    """
+    found: dict[str, Call] = {}
+    for rank, dump in dumps:
+        for name, entry in section(dump, "data").items():
+            kind, *path, _, direction, _ = name.split(".") if name.count(".") > 2 else (name, "", "", "")
+            if kind != "Module" or direction != "forward" or not isinstance(entry, dict):
+                continue
+            if entry.get("is_recompute"):
+                continue
+            place = plain_to(".".join(path), names.get(rank, {}))
+            found.setdefault(place, Call(name, entry)).add((rank, name), entry)
+    return found
+
+
+@dataclass
+class JoinedCalls:
+    """The `data` of a dump.json for each side."""
+
+    data: tuple[State, State] = field(default_factory=lambda: ({}, {}))
+    left_out: list[str] = field(default_factory=list)
+    """Modules that cannot be held against each other: their paths."""
+
+
+def joined_calls(
+    sides: tuple[dict[str, Call], dict[str, Call]], parameters: tuple[State, State]
+) -> JoinedCalls:
+    """What both sides have of each module that both call. parameters: of the logical runs."""
+    joined = JoinedCalls()
+    for path, ours in sides[0].items():
+        theirs = sides[1].get(path)
+        if theirs is None:
+            continue
+        wholes = _comparable(ours, theirs)
+        if wholes is None:
+            joined.left_out.append(path)
+            continue
+        name = ".".join(filter(None, ("Module", path, *ours.name.split(".")[-3:-1], "0")))
+        for data, call, whole, known in zip(joined.data, (ours, theirs), wholes, parameters):
+            left = iter(whole)
+            data[name] = {
+                **_each_tensor(call.first, partial(_next, left)),
+                "parameters": _parameters(path, known),
+                "is_recompute": False,
+            }
+    return joined
+
+
+def _comparable(ours: Call, theirs: Call) -> tuple[list[Entry], list[Entry]] | None:
+    """The tensors of both, in the form of dump.json."""
+    if not (ours.is_whole and theirs.is_whole) or len(ours.parts) != len(theirs.parts):
+        return None
+    both: tuple[list[Entry], list[Entry]] = ([], [])
+    for parts in zip(ours.parts, theirs.parts):
+        shape = _common_shape(*parts)
+        wholes = [_whole(list(one.values())) for one in parts]
+        for written, whole in zip(both, wholes):
+            if shape is None or whole is None:
+                return None
+            written.append(_written(whole, shape))
+    return both
+
+
+def _each_tensor(entry: State, act: Callable[[Entry], Any]) -> State:
+    """A copy of the arguments and results of an entry with what `act` returns in the place of each tensor.
+    Integers, which may be sizes of a part, are left out.
+    """
+
+    def copy(value: Any) -> Any:
+        if isinstance(value, dict):
+            if "Norm" in value and "dtype" in value:
+                return act(value)
+            if value.get("type") == "int":
+                return None
+            return {key: copy(one) for key, one in value.items()}
+        return [copy(one) for one in value] if isinstance(value, list) else value
+
+    return {name: copy(entry.get(name)) for name in _ARGUMENTS}
+
+
+def _next(left: Iterator[Entry], _: Entry) -> Entry:
+    return next(left)
+
+
+def _is_summand(tensor: Entry) -> bool:
+    return any(
+        "Partial" in str(placement) for placement in section(tensor, "dtensor").get("placements") or []
+    )
+
+
+def _numbers_of(tensor: Entry) -> Entry:
+    kept = {key: tensor[key] for key in ("dtype", "shape", "requires_grad", "sketch") if key in tensor}
+    numbers = {ours: tensor.get(name) for name, ours in _NUMBERS.items()}
+    return kept | {name: one if isinstance(one, (int, float)) else None for name, one in numbers.items()}
+
+
+def _whole(parts: list[Entry]) -> Entry | None:
+    return added(parts, [sum(map(elements, parts))])
+
+
+def _common_shape(ours: dict[Hashable, Entry], theirs: dict[Hashable, Entry]) -> list[int] | None:
+    """That of the side with fewer parts; None: the two are not the same tensor."""
+    counts = [sum(map(elements, parts.values())) for parts in (ours, theirs)]
+    if counts[0] != counts[1]:
+        return None
+    fewer = min((ours, theirs), key=len)
+    return shape_of(next(iter(fewer.values()))) if len(fewer) == 1 else [counts[0]]
+
+
+def _written(whole: Entry, shape: list[int]) -> Entry:
+    numbers = {name: whole.get(ours) for name, ours in _NUMBERS.items()}
+    kept = {key: whole[key] for key in ("requires_grad", "sketch") if key in whole}
+    return {"type": "torch.Tensor", "dtype": whole["dtype"], "shape": shape} | numbers | kept
+
+
+def _parameters(path: str, known: State) -> State:
+    """Those of the module itself."""
+    mine = {name.rpartition(".")[2]: one for name, one in known.items() if name.rpartition(".")[0] == path}
+    return {name: _written(one, shape_of(one) or []) for name, one in mine.items() if isinstance(one, dict)}

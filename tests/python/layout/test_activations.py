@@ -1,0 +1,146 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What modules get and give, put together over ranks and micro-batches. Values are those of real tensors,
+cut by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from msprobe.api import diagnose
+from msprobe.diagnose.answer import Answer
+from msprobe.native import torch_adapter
+from written_jobs import State, ddp, state, write_job
+
+RECORDED = {"max": "Max", "min": "Min", "mean": "Mean", "norm": "Norm", "sketch": "sketch"}
+
+Call = tuple[torch.Tensor, torch.Tensor]
+"""What the module fc gets and gives."""
+
+
+def statistics(tensor: torch.Tensor) -> dict[str, Any]:
+    found = json.loads("{" + torch_adapter().state_statistics(tensor) + "}")
+    return {"dtype": str(tensor.dtype), "shape": list(tensor.shape), **found}
+
+
+def in_dump(tensor: torch.Tensor, **more: Any) -> dict[str, Any]:
+    found = statistics(tensor)
+    numbers = {name: found[ours] for ours, name in RECORDED.items()}
+    kept = {key: found[key] for key in ("dtype", "shape")}
+    return {"type": "torch.Tensor", **kept, **numbers, "requires_grad": True, **more}
+
+
+@pytest.fixture
+def weight() -> torch.Tensor:
+    return torch.randn(16, 32, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def batch() -> torch.Tensor:
+    return torch.randn(8, 32, generator=torch.Generator().manual_seed(1))
+
+
+def write(folder: Path, weight: torch.Tensor, ranks: list[list[Call]], **placed: Any) -> Path:
+    """A run whose ranks make these calls, one step. placed: what is said of each result."""
+    states: list[State] = [
+        state(
+            rank,
+            ranks=len(ranks),
+            weights={"fc.weight": statistics(weight)},
+            copies=ddp(len(ranks)) if len(ranks) > 1 else None,
+        )
+        for rank in range(len(ranks))
+    ]
+    write_job(folder, [states])
+    for rank, calls in enumerate(ranks):
+        data = {
+            f"Module.fc.Linear.forward.{number}": {
+                "input_args": [in_dump(given), {"type": "int", "value": len(given)}],
+                "input_kwargs": {},
+                "output": [in_dump(result, **placed)],
+                "parameters": {"weight": in_dump(weight)},
+                "is_recompute": False,
+            }
+            for number, (given, result) in enumerate(calls)
+        }
+        dump = {
+            "task": "statistics",
+            "level": "mix",
+            "framework": "pytorch",
+            "dump_data_dir": None,
+            "data": data,
+        }
+        (folder / "step0" / f"rank{rank}" / "dump.json").write_text(json.dumps(dump))
+    return folder
+
+
+def answer(
+    tmp_path: Path, weight: torch.Tensor, one: list[list[Call]], several: list[list[Call]], **placed: Any
+) -> Answer:
+    runs = write(tmp_path / "one", weight, one), write(tmp_path / "several", weight, several, **placed)
+    return diagnose(*runs, output=tmp_path / "answer", graph=False)
+
+
+def split(batch: torch.Tensor, weight: torch.Tensor, parts: int) -> list[Call]:
+    return [(part, part @ weight.T) for part in batch.chunk(parts)]
+
+
+def test_batches_of_ranks_and_micro_batches_are_one(
+    tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor
+) -> None:
+    four = split(batch, weight, 4)
+    found = answer(tmp_path, weight, [[(batch, batch @ weight.T)]], [four[:2], four[2:]])
+    assert found.status in ("equal", "rounding"), found.sentence
+    assert not any("modules, as" in left.what for left in found.not_compared)
+
+
+def test_columns_of_ranks_are_one_where_all_get_the_same(
+    tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor
+) -> None:
+    columns = [[(batch, batch @ half.T)] for half in weight.chunk(2)]
+    found = answer(tmp_path, weight, [[(batch, batch @ weight.T)]], columns)
+    assert found.status in ("equal", "rounding"), found.sentence
+    assert not any("modules, as" in left.what for left in found.not_compared)
+
+
+def test_a_module_that_computes_otherwise_on_one_rank_is_named(
+    tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor
+) -> None:
+    first, (given, result) = split(batch, weight, 2)
+    found = answer(tmp_path, weight, [[(batch, batch @ weight.T)]], [[first], [(given, result * 1.01)]])
+    assert found.cause is not None
+    assert found.cause.name == "operator Module.fc.Linear.forward.0"
+
+
+@pytest.mark.parametrize("says_so", [True, False], ids=["said", "seen by its size"])
+def test_summands_are_left_out_and_named(
+    tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor, says_so: bool
+) -> None:
+    halves = zip(batch.chunk(2, 1), weight.chunk(2, 1))
+    rows = [[(given.contiguous(), given @ half.T)] for given, half in halves]
+    place = {"dtensor": {"shape": [8, 16], "placements": ["Partial(sum)"]}} if says_so else {}
+    found = answer(tmp_path, weight, [[(batch, batch @ weight.T)]], rows, **place)
+    assert found.cause is None
+    assert any(left.what.endswith("calls of 1 modules, as fc") for left in found.not_compared)
+
+
+def test_a_damaged_dump_of_a_rank_leaves_its_calls_out(
+    tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor
+) -> None:
+    calls = split(batch, weight, 2)
+    one = write(tmp_path / "one", weight, [[(batch, batch @ weight.T)]])
+    several = write(tmp_path / "several", weight, [[one] for one in calls])
+    for content in (
+        '{"data": {"Module.fc.Linear.forward.0": 3, "Module": [], "a.b.c.d": null}}',
+        '{"data": 5}',
+        "{",
+    ):
+        (several / "step0" / "rank1" / "dump.json").write_text(content)
+        found = diagnose(one, several, output=tmp_path / "answer", graph=False, force=True)
+        assert found.cause is None
+        assert any("modules, as" in left.what for left in found.not_compared)
