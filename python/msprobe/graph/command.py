@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from msprobe.compare.culprit import Culprit
     from msprobe.compare.result import CompareResult
     from msprobe.files.dump_folders import Form
+    from msprobe.files.left_out import LeftOut
     from msprobe.graph.inputs import Layout, Paths
     from msprobe.graph.run import Finding, GraphOptions, GraphResult
 
@@ -74,7 +75,22 @@ def main(arguments: list[str]) -> int:
         with room:
             if paths.reference is None:
                 return _show_build(asked, _write(paths, options))
-            return _compare(asked, paths, options)
+            paths, not_joined = _joined(asked, paths, options)
+            return _compare(asked, paths, options, not_joined)
+
+
+def _joined(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> tuple[Paths, list[LeftOut]]:
+    """With --merge, two runs that say how they are laid out, in other ways, become one logical process each.
+    What is not said is found out from the communication of the ranks, or stands in the sizes.
+    """
+    if not asked.merge or paths.target_layout is not None or paths.reference is None:
+        return paths, []
+    from msprobe.layout.joining import joined
+
+    runs = joined(paths.reference, paths.target, options.output, 0)
+    if runs is None or not runs.has_calls:
+        return paths, []
+    return replace(paths, target=runs.target, reference=runs.reference, merges=False), runs.left_out
 
 
 def _write(paths: Paths, options: GraphOptions) -> GraphResult:
@@ -86,7 +102,9 @@ def _write(paths: Paths, options: GraphOptions) -> GraphResult:
 # ---- two runs
 
 
-def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> int:
+def _compare(
+    asked: argparse.Namespace, paths: Paths, options: GraphOptions, not_joined: list[LeftOut]
+) -> int:
     """Of merged ranks and of structures there is no verdict: the graph itself decides."""
     if paths.merges or _has_no_data(paths):
         return _show_counts(asked, _write(paths, options))
@@ -96,6 +114,7 @@ def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> 
     # Much of the work on the file is that of one thread; meanwhile the others find the verdict.
     with GraphWriter(paths, options) as writer:
         verdict = _verdict(paths, options)
+        verdict.left_out.extend(not_joined)
         culprits = verdict.culprits
         result = writer.finish(list(_findings(culprits, form_of(folder_of(paths.target)))))
     return _show_verdict(asked, result, verdict, culprits)

@@ -105,6 +105,18 @@ def joined_calls(
     return joined
 
 
+def hierarchy(names: Iterable[str]) -> State:
+    """The content of construct.json for such calls: inside which of them each is, outer ones first."""
+    by_path = {".".join(name.split(".")[1:-3]): name for name in names}
+    found: State = {}
+    for path in sorted(by_path, key=lambda path: path.count(".")):
+        outer = path.rpartition(".")[0]
+        while outer and outer not in by_path:
+            outer = outer.rpartition(".")[0]
+        found[by_path[path]] = by_path[outer] if outer else None
+    return found
+
+
 def _comparable(ours: Call, theirs: Call) -> tuple[list[Entry], list[Entry]] | None:
     """The tensors of both, in the form of dump.json."""
     if not (ours.is_whole and theirs.is_whole) or len(ours.parts) != len(theirs.parts):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.left_out import LeftOut, left_out
-from msprobe.layout.activations import calls_of, joined_calls
+from msprobe.layout.activations import calls_of, hierarchy, joined_calls
 from msprobe.layout.described import place_shards, read_description
 from msprobe.layout.job import DUMP, FILE, items, open_job, section, world_size
 from msprobe.layout.logical import logical_state
@@ -196,6 +196,8 @@ def _write(folder: Path, state: State, calls: State) -> None:
     make_directory(folder)
     write_text(folder / FILE, json.dumps(state))
     write_text(folder / DUMP, json.dumps(_DUMP | {"data": calls}))
+    write_text(folder / "construct.json", json.dumps(hierarchy(calls)))
+    write_text(folder / "stack.json", "{}")
 
 
 # ---- layouts

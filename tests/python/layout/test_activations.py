@@ -14,6 +14,7 @@ import pytest
 import torch
 from msprobe.api import diagnose
 from msprobe.diagnose.answer import Answer
+from msprobe.graph.command import main as graph_command
 from msprobe.native import torch_adapter
 from written_jobs import State, ddp, state, write_job
 
@@ -127,6 +128,17 @@ def test_summands_are_left_out_and_named(
     found = answer(tmp_path, weight, [[(batch, batch @ weight.T)]], rows, **place)
     assert found.cause is None
     assert any(left.what.endswith("calls of 1 modules, as fc") for left in found.not_compared)
+
+
+def test_the_graph_of_merged_ranks_is_that_of_the_logical_runs(
+    tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = write(tmp_path / "one", weight, [[(batch, batch @ weight.T)]])
+    several = write(tmp_path / "several", weight, [[call] for call in split(batch, weight, 2)])
+    assert graph_command([str(one), str(several), "--merge", "-o", str(tmp_path / "graph")]) == 0
+    printed = capsys.readouterr().out
+    assert "not compared: random states" in printed
+    assert "0 without a match" in printed
 
 
 def test_a_damaged_dump_of_a_rank_leaves_its_calls_out(
