@@ -115,7 +115,7 @@ class Answer(Result):
     """A page that shows the step of the cause as a hierarchy."""
 
     def table(self) -> Sequence[dict[str, Cell]]:
-        """The walk over the stages, in the order in which a specialist looks."""
+        """The stages, in the order in which a specialist looks."""
         rows: list[dict[str, Cell]] = []
         for stage, title, _ in STAGES:
             status, sentence = stage_status(stage, self)
@@ -219,7 +219,7 @@ _OF_MODEL = "settings: model."
 
 
 def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
-    """A word and a sentence for a line of the walk; the words are those of docs/formats/diagnose.md."""
+    """A word and a sentence for a line of the stages; the words are those of docs/formats/diagnose.md."""
     covering = next(parts for name, _, parts in STAGES if name == stage)
     here = [part for part in answer.parts if part.part in covering]
     compared = [part for part in here if part.status in COMPARED and stage not in part.silent_stages]

@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
 """index.html of a diagnosis: the answer, its source lines, what to do next, the losses, the graph around the
-cause, the walk, and links to the reports of the parts. It needs nothing but a browser, and runs no script
+cause, the stages, and links to the reports of the parts. It needs nothing but a browser, and runs no script
 itself.
 """
 

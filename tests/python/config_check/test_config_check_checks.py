@@ -278,15 +278,18 @@ class TestRandom:
         result = compared(self.side(self.calls(2)), self.side(self.calls(2, code="draw()", file="other.py")))
         assert [row[4:] for row in check_of(result, "random").rows] == [[2, 0, False], [0, 2, False]]
 
-    def test_as_many_calls_from_elsewhere_are_a_warning(self, compared):
-        elsewhere = self.calls(2, code="draw()", file="other.py")
+    def test_as_many_calls_from_another_place_are_a_warning_that_names_it(self, compared):
+        moved = self.calls(2, code="draw()", file="other.py")
         for op in ("torch.rand", "torch.manual_seed"):
-            result = compared(self.side(self.calls(2), op=op), self.side(elsewhere, op=op))
+            result = compared(self.side(self.calls(2), op=op), self.side(moved, op=op))
             assert result.agree
             (found,) = result.ranked
             assert (found.difference.name, found.difference.level) == ("called from another place", "warning")
-            assert found.difference.detail == f"{op} 2 -> 2 calls (2 places)"
-            assert found.likelihood != "cause"
+            assert (
+                found.difference.detail
+                == f"{op} 2 -> 2 calls (2 places: train.py:1 in main -> other.py:1 in main)"
+            )
+            assert found.likelihood == "unlikely"
 
     def test_a_rank_of_one_side_is_not_compared(self, compared):
         one = self.side(self.calls(2))

@@ -30,6 +30,7 @@ _STATE = "state at the first step"
 _MOVED = "called from another place"
 _SEEDED_BY = {"python": "random.seed", "numpy": "np.random.seed"}
 _FRAME = re.compile(r"File (?P<file>.*?), line [0-9]+, in (?P<function>.*?), (?P<code>.*)\Z", re.DOTALL)
+_PLACE = re.compile(r"File (?:.*/)?(?P<file>.*?), line (?P<line>[0-9]+), in (?P<function>.*?),")
 
 _Call = tuple[tuple[str, ...], int]  # stack, count
 
@@ -41,12 +42,13 @@ class _Operation:
     reference: int = 0  # calls
     target: int = 0
     places: int = 0  # of the code, that call it another number of times
+    first: str = ""  # of these places
     changed: bool = False  # one of them calls it on both sides
 
     @property
     def moved(self) -> bool:
-        """As many calls, but from elsewhere: a file or function that got another name, another launcher or
-        another release of torch does that, and the numbers stay the same.
+        """As many calls, but from another place: a file or function that got another name, another launcher
+        or another release of torch does that, and the numbers stay the same.
         """
         return self.reference == self.target and not self.changed
 
@@ -77,6 +79,7 @@ def check_random(reference: Pack, target: Pack) -> CheckResult | None:
                     known.reference += found.reference
                     known.target += found.target
                     known.places += found.places
+                    known.first = known.first or found.first
                     known.changed |= found.changed or found.reference != found.target
     moved = {op: one for op, one in differing.items() if one.moved}
     changed = {op: one for op, one in differing.items() if not one.moved}
@@ -91,7 +94,8 @@ def check_random(reference: Pack, target: Pack) -> CheckResult | None:
 def _difference(name: str, differing: dict[str, _Operation], level: str) -> Difference:
     """All operations as one: a program that is another one differs in many."""
     texts = [
-        f"{op} {one.reference} -> {one.target} calls ({one.places} place{'s' if one.places > 1 else ''})"
+        f"{op} {one.reference} -> {one.target} calls "
+        f"({one.places} place{'s' if one.places > 1 else ''}: {one.first})"
         for op, one in differing.items()
     ]
     more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
@@ -121,6 +125,7 @@ def _compare_op(
     """Adds the rows of an operation."""
     left = list(target)
     found = _Operation(sum(count for _, count in reference), sum(count for _, count in target))
+    differing: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
     for stack, count in reference:
         match = next((call for call in left if _is_same_stack(stack, call[0])), None)
         if match is not None:
@@ -130,10 +135,26 @@ def _compare_op(
         result.rows.append([op, rank, "\n".join(stack), "\n".join(other[0]), count, other[1], equal])
         found.places += not equal
         found.changed |= match is not None and not equal
+        if not equal:
+            differing.append((stack, other[0]))
     for stack, count in left:
         result.rows.append([op, rank, NO_MATCH, "\n".join(stack), 0, count, False])
     found.places += len(left)
+    if differing or left:
+        here, there = differing[0] if differing else ((), left[0][0])
+        found.first = _first_place(here, left[0][0] if there == (NO_MATCH,) and left else there)
     return found
+
+
+def _first_place(reference: tuple[str, ...], target: tuple[str, ...]) -> str:
+    """The innermost frames that are not the same place, as `train.py:3 in main -> model.py:8 in build`; of
+    one stack alone, or of the same one twice, its innermost frame.
+    """
+    inner = zip(reversed(reference), reversed(target))
+    pair = next((pair for pair in inner if _score(*pair) < _LEAST_SCORE), (*reference[-1:], *target[-1:]))
+    matches = filter(None, map(_PLACE.match, pair))
+    texts = dict.fromkeys(f"{one['file']}:{one['line']} in {one['function']}" for one in matches)
+    return " -> ".join(texts) or "of no known line"
 
 
 def _is_same_stack(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
