@@ -4,7 +4,7 @@
 // The monitor in a libtorch training loop without Python: gradients, weights, moments, updates, directions,
 // activations and their gradients, attention, experts, collectives and spectra in one file, for
 // `msprobe trend OUT/run_a OUT/run_b`; alarms in another. The second run multiplies one gradient by ten from
-// a step on, and the program finds where it parts from the first.
+// a step on, and the program finds where it diverges from the first.
 //
 //   monitor OUT         exit code 0: the planted step was found, 1: it was not, 2: an error
 

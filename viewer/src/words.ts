@@ -146,8 +146,8 @@ const chinese: Record<Word, string> = {
   wheelHint: "两侧的图", region: "{}图。方向键在节点间移动。", resize: "调整大小", columns: "列", panel: "侧边栏", details: "详情",
   statistics: "统计量", value: "数值", all_: "全部",
   trendMetric: "指标", trendWhole: "全部步", trendLog: "对数刻度", trendRuns: "训练", trendHide: "点击隐藏或显示该训练", trendReference: "标杆", trendTarget: "调试", trendBand: "标杆的噪声",
-  trendWhere: "训练从哪里开始分开", trendWhereHelp: "某个数值超出了标杆的噪声:即最近 64 次逐步变化中九成所不超过的变化量的 2.5 倍。",
-  trendInNoise: "保持在标杆的噪声之内,{} 步", trendEqual: "逐位相同,{} 步", trendParts: "在第 {} 步分开", trendAlarms: "告警", trendNoAlarm: "没有告警。", trendExpected: "预期 {}",
+  trendWhere: "训练从哪里开始偏离", trendWhereHelp: "某个数值超出了标杆的噪声:即最近 64 次逐步变化中九成所不超过的变化量的 2.5 倍。",
+  trendInNoise: "保持在标杆的噪声之内,{} 步", trendEqual: "逐位相同,{} 步", trendParts: "从第 {} 步开始偏离", trendAlarms: "告警", trendNoAlarm: "没有告警。", trendExpected: "预期 {}",
   trendSeries: "序列", trendSearch: "搜索序列", trendCount: "{} 个序列", trendCurves: "曲线", trendHeat: "随时间变化", trendRows: "行", trendLayer: "层", trendParameter: "参数", trendApart: "{} 的偏差",
   trendSteps: "第 {} 步至第 {} 步", trendNoNumber: "这些步中没有有限的数值。", trendNoRows: "该指标只针对整个模型。", trendKeyZoom: "显示更少 / 更多的步", trendMouse: "在曲线上拖动以显示更少的步,双击显示全部。点击热力图的一行以显示其曲线。",
 };

@@ -67,7 +67,7 @@ class MSPROBE_API Writer {
 struct Place {
   std::int64_t step = 0;
   std::int64_t rank = 0;
-  std::int64_t micro_step = 0;  // 0 where there is no such folder
+  std::int64_t micro_step = 0;  // 0: no folder names one
   std::string entry;            // its number in a list or its key in a dict; empty for a tensor alone
 
   bool operator==(const Place&) const = default;

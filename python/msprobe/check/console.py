@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_OPERATORS = 5
 _MOST_REASONS = 3
+_MOST_FUNCTIONS = 6  # of a reason
 
 
 def console_text(
@@ -54,11 +55,14 @@ def notes_of(result: CheckResult) -> list[str]:
             "judged: this CPU itself, where only a-priori bounds of sums of products can tell that it is "
             "wrong; record with task tensor to judge another device"
         )
-    reasons: dict[str, int] = {}
+    reasons: dict[str, list[str]] = {}  # and the functions
     for call in result.skipped:
-        reasons[call.judgement.reason] = reasons.get(call.judgement.reason, 0) + 1
-    for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:_MOST_REASONS]:
-        notes.append(printable(f"not run again ({count}): {reason}"))
+        reasons.setdefault(call.judgement.reason, []).append(call.name.rpartition(".")[0])
+    for reason, calls in sorted(reasons.items(), key=lambda item: -len(item[1]))[:_MOST_REASONS]:
+        functions = list(dict.fromkeys(calls))
+        more = " ..." if len(functions) > _MOST_FUNCTIONS else ""
+        named = ", ".join(functions[:_MOST_FUNCTIONS]) + more
+        notes.append(printable(f"not run again ({len(calls)} of {named}): {reason}"))
     return notes
 
 

@@ -125,8 +125,8 @@ def _said(reason: str, effect: float | None) -> str:
     if effect == float("inf"):
         return f"{reason}\nIt has no distance; it counts by itself."
     return (
-        f"{reason}\nIt has no distance. The first place behind it that has one is off by {effect:.2g} "
-        "times of what shows a consequence; 1 and more is suspect"
+        f"{reason}\nA setting, argument or call has no distance. That of the first result behind it is "
+        f"{effect:.2g} times the smallest that counts as its consequence; it is suspect from 1 on."
     )
 
 

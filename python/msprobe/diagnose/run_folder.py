@@ -101,10 +101,12 @@ class RunFolder:
 def find_run(path: Path) -> RunFolder:
     """Looks at names, two levels deep; only the file of `msprobe run` is read. Raises InvalidArgument."""
     if not path.is_dir():
-        what = "a file" if path.exists() else "no such folder"
-        raise InvalidArgument(f"{path}: expected the folder of a run, found {what}")
+        fault = "expected the folder of a run, found a file" if path.exists() else "does not exist"
+        raise InvalidArgument(f"{path}: {fault}")
     run = RunFolder(path)
-    for folder, names in _folders(path):
+    folders = list(_folders(path))
+    _expect_one_run(path, folders)
+    for folder, names in folders:
         if run.dump is None and _is_dump(folder, names):
             run.dump = folder
         if run.gradients is None and _is_gradient_record(folder, names):
@@ -121,6 +123,15 @@ def find_run(path: Path) -> RunFolder:
         for name in filter(RUN_FILE.fullmatch, names):
             _read_run_file(run, folder / name)
     return run
+
+
+def _expect_one_run(path: Path, folders: list[tuple[Path, list[str]]]) -> None:
+    """Parts of several runs would be put together as those of one."""
+    runs = [folder for folder, names in folders if any(map(RUN_FILE.fullmatch, names))]
+    if len(runs) > 1 and path not in runs:
+        named = ", ".join(str(folder) for folder in runs[:3])
+        more = f" and {len(runs) - 3} more" if len(runs) > 3 else ""
+        raise InvalidArgument(f"{path}: there are {len(runs)} runs in it: {named}{more}; name one of them")
 
 
 def _folders(path: Path) -> Iterator[tuple[Path, list[str]]]:

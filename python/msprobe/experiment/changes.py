@@ -90,7 +90,7 @@ def check(changes: Sequence[Change]) -> None:
         if room == "compile" and change.value not in BACKENDS:
             raise InvalidArgument(f"{change.said}: expected one of {', '.join(BACKENDS)}")
         if room in ("transplant", "feed") and not os.path.isdir(change.value):
-            raise InvalidArgument(f"{change.said}: expected the folder of a run, there is no such folder")
+            raise InvalidArgument(f"{change.said}: does not exist; expected the folder of a run")
     answered = sorted(one.name.partition(".")[2] for one in changes if room_of(one.name) in _ANSWERED)
     for one, other in itertools.pairwise(answered):
         if other == one or other.startswith(f"{one}."):

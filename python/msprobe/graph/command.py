@@ -235,7 +235,7 @@ def _counts(result: GraphResult) -> str:
     graphs = "1 graph" if summary.graphs == 1 else f"{summary.graphs} graphs"
     text = f"{graphs}, {summary.nodes} nodes"
     if result.file.name.startswith("compare"):
-        text += f": {summary.unmatched} without a match, {summary.worst} in the worst colour"
+        text += f": {summary.unmatched} without a match, {summary.worst} with a large difference"
     return f"{text}\n  {printable(str(result.file))}\n"
 
 

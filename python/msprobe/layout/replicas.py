@@ -164,7 +164,7 @@ def check_replicas(job: Job) -> ReplicaResult:
 
 def _why_nothing(job: Job, result: ReplicaResult) -> str:
     if len(job.ranks) < 2:
-        return "one process trained: there are no replicas"
+        return "one process trained, and its values have no copies; expected a second run: REFERENCE TARGET"
     if not result.steps:
         return "no step has the training state (diagnosis.json) of two ranks"
     return "nothing says that a value of one rank is a copy of one of another rank"

@@ -132,7 +132,7 @@ def function_of(call: RecordedCall, device: str = "") -> Callable[..., Any]:
             return reference
     function = function_named(call.prefix, call.function)
     if function is None:
-        raise UnsupportedError("this function is not run again")
+        raise UnsupportedError("this function cannot be run by itself, or is no operator")
     return function
 
 

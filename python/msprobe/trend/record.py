@@ -74,7 +74,8 @@ class Record:
         stores = stores_of(path)
         if not stores:
             raise InvalidArgument(
-                f"{path}: expected a record of the monitor: a folder with monitor.db, or that of a run"
+                f"{path}: expected a record of the monitor: a folder with monitor.db, or that of a run that "
+                "was recorded with --with monitor"
             )
         if rank is not None and rank not in stores:
             ranks = [one for one in stores if one >= 0]

@@ -33,6 +33,9 @@ def fill(folder: Path) -> None:
     shutil.copytree(DATA / "trace" / "sample", folder / "run_a")
     shutil.copytree(DATA / "grad_probe" / "l1_a", folder / "gradients")
     (folder / "empty").mkdir()
+    for name in ("first", "second"):
+        (folder / "runs" / name).mkdir(parents=True)
+        (folder / "runs" / name / "run.rank0.json").write_text("{}\n")
     (folder / "train.py").write_text("print('trains')\n")
     (folder / "train_new.py").write_text("print('trains')\n")
     (folder / "notes.txt").write_text("notes\n")

@@ -241,8 +241,17 @@ class TestFolders:
         (tmp_path / "step0/rank").mkdir(parents=True)
         (tmp_path / "step0/rank/dump.json").write_text("")
         assert find_run(tmp_path).dump == tmp_path
-        with pytest.raises(InvalidArgument, match="expected the folder of a run"):
+        with pytest.raises(InvalidArgument, match="does not exist"):
             find_run(tmp_path / "absent")
+
+    def test_a_folder_of_several_runs_is_no_run(self, tmp_path):
+        """Parts of several would be taken for those of one."""
+        for name in "abcd":
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "run.rank0.json").write_text("{}")
+        with pytest.raises(InvalidArgument, match=r"there are 4 runs in it: .*c and 1 more; name one"):
+            find_run(tmp_path)
+        assert find_run(tmp_path / "a").ranks == {0}
 
     @pytest.mark.parametrize(
         "text", ["", "[]", "{", '{"program": 3, "notes": 4}', '{"program": [1]}', "[" * 9999]

@@ -167,7 +167,7 @@ def test_runs_that_agree_give_0(runs: Path, capsys: pytest.CaptureFixture[str]) 
     assert run("graph", runs / "golden", runs / "same", "-o", runs / "out") == 0
     out = capsys.readouterr().out
     assert out.startswith("The runs are equal")
-    assert f"1 graph, {NODES} nodes: 0 without a match, 0 in the worst colour" in out
+    assert f"1 graph, {NODES} nodes: 0 without a match, 0 with a large difference" in out
 
 
 def test_the_verdict_is_that_of_compare(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

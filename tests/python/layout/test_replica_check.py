@@ -150,7 +150,7 @@ def test_a_broken_file_is_told_and_stops_nothing(tmp_path: Path, content: str) -
 
 
 def test_one_process_has_no_replicas(tmp_path: Path) -> None:
-    with pytest.raises(NothingToCompare, match="there are no replicas"):
+    with pytest.raises(NothingToCompare, match="one process trained"):
         check(tmp_path, [[state(0, weights=WEIGHTS)]])
 
 
