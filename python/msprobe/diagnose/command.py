@@ -208,7 +208,7 @@ def _diagnose(
         if is_explained
         else tuple(_missing(cause, parts, a, b, comparison.offset, can_have_packs=not comparison.is_across)),
         next_commands=tuple(commands),
-        noticed=tuple(comparison.noticed) if cause is None else (),
+        noticed=(*comparison.noticed, *_without_consequence(parts)) if cause is None else (),
         again=_again(a, b) if cause is not None else (),
         graph=page,
         notes=(
@@ -217,6 +217,12 @@ def _diagnose(
             *_not_found(ignore, ignored),
         ),
     )
+
+
+def _without_consequence(parts: list[PartResult]) -> list[str]:
+    return [
+        f"{one.plain}, without consequence in what was recorded" for part in parts for one in part.settings
+    ]
 
 
 def _not_found(ignore: Sequence[str], ignored: Sequence[Cause]) -> list[str]:

@@ -199,6 +199,15 @@ def test_no_local_variable_is_kept_alive(main):
     assert gone() is None
 
 
+def test_modules_beside_the_models_have_settings_as_an_object_has(main):
+    main.model = Net(hidden=4)
+    main.wrapped = Net(module=main.model, bucket=25)
+    main.loss = Net(smoothing=0.1, module=Net(inner=1))
+    found = of_program([main.model])
+    assert found.variables == {"Net.smoothing": 0.1}
+    assert found.settings == {}
+
+
 def test_how_far_a_training_is_is_no_setting(main):
     main.state = dataclass(type("TrainerState", (), {"__annotations__": {"epoch": float}, "epoch": 0.5}))()
     assert of_program().settings == {}

@@ -180,6 +180,21 @@ def test_equal_numbers_are_equal_and_what_was_noticed_stands_first(tmp_path, dia
     assert {one["status"] for one in answer["stages"]} == {"equal"}
 
 
+def test_a_setting_of_which_nothing_is_seen_yet_is_noticed(tmp_path, diagnose):
+    for name, begin in (("a", 8), ("b", 9)):
+        (tmp_path / f"{name}.py").write_text(
+            f"import argparse\noptions = argparse.Namespace(begin_to_average={begin})\n{SCRIPT}"
+        )
+        words = ["--quiet", "--steps", "0", "-o", name, f"{name}.py", "none", "0"]
+        subprocess.run(
+            [sys.executable, "-m", "msprobe", "run", *words], cwd=tmp_path, check=True, capture_output=True
+        )
+    code, answer, _ = diagnose(tmp_path / "a", tmp_path / "b")
+    assert (code, answer["status"]) == (0, "equal")
+    said = "begin_to_average = 9 (reference: 8), without consequence in what was recorded"
+    assert answer["noticed"] == [said]
+
+
 def test_a_last_bit_of_the_loss_is_rounding(tmp_path, diagnose):
     for side, last in (("a", "2.0000001"), ("b", "2.0000003")):
         (tmp_path / side).mkdir()

@@ -55,7 +55,8 @@ class ProgramSettings:
     settings: of objects that are made for it, by the names of their classes: "GRPOConfig.temperature",
         "LoraConfig.lora_alpha".
     variables: plain variables of the main script, "script.lr", its dictionaries, "options.lr", and plain
-        attributes of the objects whose methods run, "PPO.gamma". That they are settings is a guess.
+        attributes of the objects whose methods run, "PPO.gamma", and of modules beside the models, as a loss
+        and averaged weights are: "AveragedModel.decay". That they are settings is a guess.
     """
 
     settings: Parameters = field(default_factory=dict)
@@ -66,7 +67,8 @@ def of_program(models: Iterable[Any] = ()) -> ProgramSettings:
     """Looks at the functions that run, up to the main script, with the objects whose methods they are; at the
     variables of the main script; at `models` and their parts. What cannot be read is left out.
     """
-    found = _Found()
+    models = list(models)
+    found = _Found({id(part) for model in models for part in modules(model)})
     main = sys.modules.get("__main__")
     names = vars(main) if main is not None else {}
     frames = list(frames_of_program())
@@ -97,7 +99,8 @@ def _look_at_frame(found: _Found, frame: FrameType, *, is_of_main: bool) -> None
 class _Found:
     """Collects settings; an object counts once."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts_of_models: set[int]) -> None:
+        self._parts_of_models = parts_of_models
         self.result = ProgramSettings()
         self._seen: dict[int, Any] = {}  # kept, so that no other object has the id
         self._of_title: dict[str, list[Parameters]] = {}
@@ -120,17 +123,18 @@ class _Found:
             return
         if self._is_seen(owner) or self.settings(owner):
             return
-        attributes = attributes_of(owner)
-        plain = {name: value for name, value in attributes.items() if _is_variable(name, value)}
-        self._guess(type(owner).__name__, plain)
-        for value in list(attributes.values()):
+        self._guess_attributes(owner)
+        for value in list(attributes_of(owner).values()):
             if _is_module(value):
                 self.module(value)
             else:
                 self.settings(value)
 
     def module(self, module: Any) -> None:
-        for part in list(modules(module)):
+        parts = list(modules(module))
+        if self._parts_of_models and self._parts_of_models.isdisjoint(map(id, parts)):
+            self._guess_attributes(module)
+        for part in parts:
             self.settings(part)
             attributes = attributes_of(part)
             for name in _OF_A_MODULE:
@@ -195,6 +199,11 @@ class _Found:
         number = f".{len(earlier)}" if title and len(earlier) > 1 else ""
         prefix = f"{title}{number}." if title else ""
         merge(self.result.settings, {prefix + name: value for name, value in parameters.items()})
+
+    def _guess_attributes(self, value: Any) -> None:
+        plain = {name: one for name, one in attributes_of(value).items() if _is_variable(name, one)}
+        plain.pop("training", None)  # of a module: how far it is
+        self._guess(type(value).__name__, plain)
 
     def _guess(self, title: str, tree: dict[str, Any]) -> None:
         found = flattened(_plain(tree, 0) or {})
