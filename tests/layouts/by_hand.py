@@ -103,6 +103,52 @@ def cut_over_ranks(model: nn.Module, fault: str) -> nn.Module:
     return model
 
 
+class Experts(nn.Module):
+    """Each token goes to the two experts that the router likes best, biased for an even load."""
+
+    def __init__(self, width: int, count: int, made) -> None:
+        super().__init__()
+        self.router = nn.Linear(width, count, bias=False)
+        self.experts = nn.ModuleList(made(width) for _ in range(count))
+        self.register_buffer("bias", torch.zeros(count))
+
+    # Of the process, and no settings of a module.
+    first, is_cut, counts_alone, is_sound = 0, False, False, True
+
+    def forward(self, x):
+        likes = self.router(x).float().softmax(-1)
+        best = (likes + self.bias).topk(2, -1).indices
+        chosen = torch.zeros_like(likes).scatter(-1, best, 1.0)
+        weights = (likes * chosen).to(x.dtype)
+        if self.is_cut:
+            x = Copied.apply(x)
+            weights = Copied.apply(weights) if self.is_sound else weights
+        y = sum(
+            weights[..., self.first + number, None] * expert(x) for number, expert in enumerate(self.experts)
+        )
+        self.balance(chosen)
+        return Summed.apply(y) if self.is_cut else y
+
+    @torch.no_grad()
+    def balance(self, chosen) -> None:
+        """Without an auxiliary loss: the bias of experts with more tokens than the mean falls."""
+        loads = chosen.flatten(0, -2).sum(0)
+        if distributed.is_initialized() and not self.is_cut and not self.counts_alone:
+            distributed.all_reduce(loads)
+        self.bias += 0.05 * torch.sign(loads.mean() - loads)
+
+
+def experts_over_ranks(model: nn.Module, fault: str) -> nn.Module:
+    """Each rank has some of the experts, numbered anew; all have the same batch."""
+    place, world = distributed.get_rank(), distributed.get_world_size()
+    share = len(model.blocks[0].mlp.experts) // world
+    wrong = (place + 1) % world if fault == "wrong experts" else place
+    Experts.first, Experts.is_cut, Experts.is_sound = place * share, True, fault != "router not reduced"
+    for block in model.blocks:
+        block.mlp.experts = block.mlp.experts[wrong * share : (wrong + 1) * share]
+    return model
+
+
 def stage_of(model: nn.Module, *, keeps_names: bool) -> nn.Module:
     """Half of the blocks: with the numbers that they have in the model, or numbered anew."""
     first = distributed.get_rank() == 0

@@ -67,6 +67,8 @@ HEALTHY = [
         ("pp", 2, ONE),
         ("pp renumbered", 2, ONE),
         ("pp tied", 2, ("tied", 1)),
+        ("ep", 2, ("moe", 1)),
+        ("moe fsdp", 2, ("moe", 1)),
     )
 ]
 HEALTHY += [Pair("one", 1, micro=2), Pair("ddp", 2, micro=2), Pair("fsdp", 2, micro=2)]
@@ -118,6 +120,9 @@ FAULTS = [
     Pair("pp", 2, fault="targets of another order", accepts=("gradient ",)),
     Pair("pp renumbered", 2, fault="stage left out", accepts=("gradient blocks.0.mlp.up.weight",)),
     Pair("pp tied", 2, ("tied", 1), "tied not added", ("gradient embed.weight",)),
+    Pair("ep", 2, ("moe", 1), "router not reduced", ("mlp.router.weight",), replicas=True),
+    Pair("ep", 2, ("moe", 1), "wrong experts", ("blocks.0.mlp",)),
+    Pair("moe fsdp", 2, ("moe", 1), "routing bias not reduced", ("mlp",)),
 ]
 
 

@@ -12,7 +12,7 @@ import os
 from contextlib import nullcontext
 
 import torch
-from by_hand import Gathered, cut_over_ranks, stage_of
+from by_hand import Experts, Gathered, cut_over_ranks, experts_over_ranks, stage_of
 from torch import distributed, nn
 
 VOCABULARY, WIDTH, BLOCKS, BATCH, LENGTH = 64, 32, 2, 8, 16
@@ -62,10 +62,10 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, experts: int) -> None:
         super().__init__()
         self.norm1, self.attention = Norm(width), Attention(width)
-        self.norm2, self.mlp = Norm(width), MLP(width)
+        self.norm2, self.mlp = Norm(width), Experts(width, experts, MLP) if experts else MLP(width)
 
     def forward(self, x):
         x = x + self.attention(self.norm1(x))
@@ -73,10 +73,10 @@ class Block(nn.Module):
 
 
 class Llama(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, experts: int = 0) -> None:
         super().__init__()
         self.embed = nn.Embedding(VOCABULARY, WIDTH)
-        self.blocks = nn.ModuleList(Block(WIDTH) for _ in range(BLOCKS))
+        self.blocks = nn.ModuleList(Block(WIDTH, experts) for _ in range(BLOCKS))
         self.norm = Norm(WIDTH)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
 
@@ -99,14 +99,18 @@ def laid_out(model: nn.Module, layout: str, fault: str) -> nn.Module:
                 model, ["norm.weight"]
             )
         return nn.parallel.DistributedDataParallel(model)
-    if layout in ("fsdp", "hsdp"):
+    if layout in ("fsdp", "hsdp", "moe fsdp"):
         from torch.distributed.fsdp import fully_shard
 
-        names = {"fsdp": (("dp",), (world,)), "hsdp": (("replicate", "shard"), (2, world // 2))}[layout]
+        one = (("dp",), (world,))
+        names = {"hsdp": (("replicate", "shard"), (2, world // 2))}.get(layout, one)
         mesh = init_device_mesh("cpu", names[1], mesh_dim_names=names[0])
+        Experts.counts_alone = fault == "routing bias not reduced"
         for block in model.blocks:
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)
+    if layout == "ep":
+        return experts_over_ranks(model, fault)
     if layout == "cp":
         for block in model.blocks:
             block.attention.group = distributed.group.WORLD
@@ -167,13 +171,13 @@ def main() -> None:
     asked = parser.parse_args()
     world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     layout, fault = asked.layout, asked.fault
-    if world == 1 and layout not in ("one", "tied"):
+    if world == 1 and layout not in ("one", "tied", "moe"):
         layout, fault = "one", ""
     torch.set_num_threads(1)
     if world > 1:
         distributed.init_process_group("gloo")
     torch.manual_seed(rank if fault == "seeds of ranks" else 0)
-    plain = Llama().to(getattr(torch, asked.dtype))
+    plain = Llama(4 if "moe" in layout or layout == "ep" else 0).to(getattr(torch, asked.dtype))
     if "tied" in layout:
         plain.head.weight = plain.embed.weight
         plain.embed.weight.data.mul_(WIDTH**-0.5)
@@ -184,7 +188,7 @@ def main() -> None:
         optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=1e-3)
     else:
         optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
-    whole = ("one", "tied", "pp tied", "tp", "tp+sp", "plain tp", "cp", "pp", "pp renumbered")
+    whole = ("one", "tied", "moe", "ep", "pp tied", "tp", "tp+sp", "plain tp", "cp", "pp", "pp renumbered")
     shares = 1 if layout in whole else {"tp+dp": world // 2}.get(layout, world)
     place = {"tp+dp": rank // 2}.get(layout, rank) if shares > 1 else 0
     pipeline = Pipeline(model, asked.micro, layout, fault) if layout.startswith("pp") else None

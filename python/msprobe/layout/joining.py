@@ -169,6 +169,8 @@ def _know_the_same(learned: tuple[_Learned, _Learned], sides: tuple[Logical, Log
         for one in sides:
             # A layer of plain shards has a class and settings of its own: which words of a vocabulary it has.
             one.state["modules"].pop(path, None)
+    for one in sides:
+        one.put_in_order(max((side.names for side in sides), key=len))
     _reduce_to_sums(*sides)
     _shape_alike(*(one.state["inputs"][0]["tensors"] for one in sides))
 

@@ -39,6 +39,19 @@ class Logical:
     """Plain parameters that are cut along a dimension, by something that says so."""
     not_joined: dict[tuple[str, ...], str] = field(default_factory=dict)
     """Why, by the keys that would lead to it."""
+    names: list[str] = field(default_factory=list)
+    """Of the parameters of the rank that has most of them, in the order of the model."""
+
+    def put_in_order(self, names: list[str]) -> None:
+        """Weights as the model has them, gradients as the backward pass makes them: that of the last one
+        first.
+        """
+        for state, name, order in (
+            (self.state, "parameters", names),
+            *((one, "after_reduction", names[::-1]) for one in items(self.state, "backward")),
+        ):
+            found = section(state, name)
+            state[name] = {**{one: found[one] for one in order if one in found}, **found}
 
 
 def logical_state(states: dict[int, State], names: dict[int, Prefixes] | None = None) -> Logical:
@@ -82,7 +95,8 @@ def logical_state(states: dict[int, State], names: dict[int, Prefixes] | None = 
 
 class _Joiner:
     def __init__(self, states: dict[int, State]) -> None:
-        self.result = Logical({})
+        names = max((list(section(state, "parameters")) for state in states.values()), key=len)
+        self.result = Logical({}, names=names)
         self._states = states
 
     def tensors(self, path: tuple[str, ...], by_rank: dict[int, State]) -> State:
@@ -141,8 +155,7 @@ class _Joiner:
         """An optimizer whose states are spread over ranks has some of the parameters on each. Of settings
         that ranks do not agree on the first counts: the replica check names them.
         """
-        known = (name for state in self._states.values() for name in section(state, "parameters"))
-        order = {name: place for place, name in enumerate(dict.fromkeys(known))}
+        order = {name: place for place, name in enumerate(self.result.names)}
         groups: list[State] = []
         for place in range(max((len(items(one, "groups")) for one in found.values()), default=0)):
             here = [

@@ -190,11 +190,11 @@ def _check_step(
 
 
 def values_of(states: dict[int, State]) -> Iterator[Value]:
-    """In the order in which a step uses or makes them."""
+    """In the order in which a step uses or makes them: a backward pass comes to the last parameters first."""
     for name, entries in _across(sections(states, "parameters")):
         yield Value("weight", name, name, entries)
     for found in each(states, "gradients_at_optimizer"):
-        for name, entries in _across(sections(found, "gradients")):
+        for name, entries in reversed(list(_across(sections(found, "gradients")))):
             yield Value("gradient", name, f"of {name}", entries)
     for number, found in enumerate(each(states, "optimizer")):
         for name, parameter, entries in _settings(found):
