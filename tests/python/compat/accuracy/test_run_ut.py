@@ -17,10 +17,13 @@ import pytest
 import torch
 from accuracy_support import by_name, cells_agree, only, samples, table
 from msprobe import FormatError, InvalidArgument, IoError, cli
+from msprobe.compat.accuracy import run
 from msprobe.compat.accuracy.run import run_ut
 from msprobe.compat.accuracy.standards import DTYPES
+from msprobe.replay.rounded_operands import to_bits
 from msprobe.replay.standards import Standard, standard_of
 from recorded_calls import call, saved, tensor, value, write_dump
+from torch.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = pytest.mark.usefixtures("no_accelerator")
 
@@ -268,6 +271,32 @@ def test_results_that_are_not_finite_or_of_another_kind_are_errors(tmp_path: Pat
     assert table(result.details)[1][4] == "nan"
     assert not result.agrees
     assert cli.main(["run_ut", "-api_info", str(tmp_path / "dump.json"), "-o", str(tmp_path / "o")]) == 1
+
+
+@pytest.mark.parametrize(("asked", "status"), [("tf32", "pass"), ("ieee", "error")])
+def test_products_are_judged_by_the_precision_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, status: str
+) -> None:
+    """A device that rounds the float32 operands of products to TF32: the processor stands in for it."""
+
+    class Rounds(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is torch.ops.aten.mm.default:
+                args = [to_bits(one, 10) if one.dtype is torch.float32 else one for one in args]
+            return func(*args, **(kwargs or {}))
+
+    switch = "backends.mkldnn.matmul.fp32_precision"
+    monkeypatch.setattr(run, "switches", lambda: {switch: asked})
+    torch.manual_seed(0)
+    operands = [
+        saved(tmp_path, f"{i}.pt", torch.randn(shape)) for i, shape in enumerate([(32, 96), (96, 48)])
+    ]
+    path = write_dump(tmp_path, {"Torch.mm.0.forward": call(operands)}, task="tensor", dump_data_dir="x")
+    with Rounds():
+        result = run_ut(path, tmp_path)
+    assert by_name(result.results)["Torch.mm.0"][1] == status, table(result.details)[1][-2:]
+    told = f"rounded to 10 bits (TF32), as torch.{switch} says"
+    assert (told in table(result.details)[1][-1]) == (status == "pass")
 
 
 def test_complex_results_are_compared_part_by_part(tmp_path: Path) -> None:
