@@ -207,8 +207,8 @@ struct PortCall {
 // every framework (dump::Session).
 class PortSession : public std::enable_shared_from_this<PortSession> {
  public:
-  PortSession(const msprobe::config::Config& config, const py::object& port, bool stacks)
-      : session_(options_of(config, port)),
+  PortSession(const msprobe::config::Config& config, const py::object& port, bool stacks, bool packed)
+      : session_(options_of(config, port, packed)),
         values_(session_, port),
         stacks_(stacks ? std::make_unique<StackCollector>(session_.recorder()) : nullptr) {}
 
@@ -219,6 +219,9 @@ class PortSession : public std::enable_shared_from_this<PortSession> {
   void begin_flush() {
     const py::gil_scoped_release no_gil;
     session_.recorder().begin_flush();
+  }
+  bool attach(const std::filesystem::path& path, std::string content) {
+    return session_.recorder().attach(path, std::move(content));
   }
   void close() {
     {
@@ -388,8 +391,10 @@ class PortSession : public std::enable_shared_from_this<PortSession> {
   // In place of a saved value the slots of its gradients.
   class GradientSlots;
 
-  static dump::Options options_of(const msprobe::config::Config& config, const py::object& port) {
+  static dump::Options options_of(const msprobe::config::Config& config, const py::object& port,
+                                  bool packed) {
     dump::Options options = msprobe::config::dump_options(config);
+    options.packed |= packed && !options.deferred;
     options.framework = {.name = port.attr("name").cast<std::string>(),
                          .package = port.attr("package").cast<std::string>(),
                          .qualifies_dtypes = port.attr("qualifies_dtypes").cast<bool>(),
@@ -506,10 +511,11 @@ void register_dump(py::module_& m) {
       .def_property_readonly("watches_backward",
                              [](const PortCall& self) { return self.call.watches_backward; });
   py::class_<PortSession, std::shared_ptr<PortSession>>(m, "DumpSession", py::is_final())
-      .def(py::init<const msprobe::config::Config&, const py::object&, bool>(), py::arg("config"),
-           py::arg("port"), py::kw_only(), py::arg("stacks") = true)
+      .def(py::init<const msprobe::config::Config&, const py::object&, bool, bool>(), py::arg("config"),
+           py::arg("port"), py::kw_only(), py::arg("stacks") = true, py::arg("packed") = false)
       .def("open", &PortSession::open, py::arg("directory"))
       .def("begin_flush", &PortSession::begin_flush)
+      .def("attach", &PortSession::attach, py::arg("path"), py::arg("content"))
       .def("close", &PortSession::close)
       .def("end", &PortSession::end)
       .def("report", &PortSession::report)

@@ -8,13 +8,14 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from msprobe.dump.port_dump import PortDump
+from msprobe.files.loss_files import own_file
 from msprobe.files.run_folder import DUMP, GRADIENTS
 from msprobe.frameworks.mindspore.mindspore_port import MindSporePort
 from msprobe.grad_probe.port_probe import PortProbe
 from msprobe.hooks.arming import when_imported
 from msprobe.hooks.functions import Hooks
 from msprobe.native import Error, log
-from msprobe.recording.losses import LossFile
+from msprobe.recording.losses import LossFile, finish_losses
 from msprobe.recording.recorded_training import Seen
 from msprobe.recording.run_file import RunFile
 
@@ -101,6 +102,10 @@ class PortRecording:
             name: path for name, path in self._recorded.items() if (self._settings.output / path).exists()
         }
         if self._file is not None:
+            if "losses" in self._recorded:
+                count = self._port.world_size() if self._port is not None else None
+                name = finish_losses(self._settings.output, self._file.rank, count or 1)
+                self._recorded["losses"] = name
             try:
                 self._file.write(outcome, self._seen, self._recorded)
             except Error as error:
@@ -173,7 +178,7 @@ class PortRecording:
         if left_out:
             self._seen.notes.append(f"not recorded of {self._port.package}: {', '.join(left_out)}")
         if "losses" in settings.parts:
-            name = f"losses.rank{self._file.rank}.csv"
+            name = own_file(self._file.rank)
             self._recorded["losses"] = name
             self._losses = LossFile(settings.output / name)
         if settings.gradients is not None:

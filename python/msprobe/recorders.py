@@ -9,13 +9,14 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.loss_files import own_file
 from msprobe.files.regular_file import open_to_read
 from msprobe.files.run_folder import CONFIG_PACK, DUMP, FREE_BENCHMARK, GRADIENTS, MONITOR, PERTURB
 from msprobe.native import Error, core, log
-from msprobe.recording.losses import LossRecorder
+from msprobe.recording.losses import LossRecorder, finish_losses
 from msprobe.recording.recorded_training import RecordedTraining
 from msprobe.recording.recorder import QuietRecorder
-from msprobe.recording.run_file import RunFile
+from msprobe.recording.run_file import RunFile, processes_of_job
 from msprobe.training.model_parts import unwrapped
 
 if TYPE_CHECKING:
@@ -134,6 +135,9 @@ class RunRecording:
             return
         self._session.close()
         self._recorded = {part: path for part, path in self._recorded.items() if self._is_there(part, path)}
+        if self._file is not None and "losses" in self._recorded:
+            folder, rank = self._settings.output, self._file.rank
+            self._recorded["losses"] = finish_losses(folder, rank, processes_of_job())
         self._summary = self._told()
         if self._counts_random_calls:
             from msprobe.config_check.checker import ConfigChecker
@@ -187,7 +191,7 @@ class RunRecording:
         result += self._beside()
         tells_cost = self._shows_progress and file.rank == 0
         if "losses" in self._settings.parts:
-            name = f"losses.rank{file.rank}.csv"
+            name = own_file(file.rank)
             self._recorded["losses"] = name
             result.append(_Losses(self._settings, name))
         if "config" in self._settings.parts:
@@ -215,8 +219,7 @@ class RunRecording:
         if self._settings.perturb:
             from msprobe.perturb.recorder import Perturbation
 
-            several = os.environ.get("WORLD_SIZE", "1") != "1"
-            place = f"{PERTURB}/rank{file.rank}" if several else PERTURB
+            place = f"{PERTURB}/rank{file.rank}" if processes_of_job() > 1 else PERTURB
             self._recorded["perturb"] = place
             self.perturbation = Perturbation(
                 self._settings.output / place,
@@ -354,9 +357,9 @@ class _Cost(QuietRecorder):
         from msprobe.recording.cost import cost_of
 
         self._is_told = True
-        world = os.environ.get("WORLD_SIZE", "1")
-        processes = int(world) if world.isdecimal() and len(world) < 10 else 1
-        sentence = cost_of(self._settings.output, self._rank, step - 1).sentence(len(steps), processes)
+        processes = processes_of_job()
+        cost = cost_of(self._settings.output, self._rank, step - 1, processes)
+        sentence = cost.sentence(len(steps), processes)
         print(f"msprobe: {sentence}", file=sys.stderr, flush=True)
 
 

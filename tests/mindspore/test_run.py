@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from msprobe.files.regular_file import read_text
+
 SCRIPT = """
 import mindspore as ms
 import numpy as np
@@ -58,9 +60,9 @@ def check(tmp_path: Path, step: str, path: str) -> None:
     losses = (tmp_path / "run/losses.rank0.csv").read_text().splitlines()[1:]
     assert [line.split(",")[1] for line in losses] == plain.split()
     dump = tmp_path / "run/dump/step2/rank"
-    names = json.loads((dump / "dump.json").read_text())["data"]
+    names = json.loads(read_text(dump / "dump.json"))["data"]
     assert f"Cell.{path}0.Dense.backward.0" in names
-    state = json.loads((dump / "diagnosis.json").read_text())
+    state = json.loads(read_text(dump / "diagnosis.json"))
     assert state["modules"][f"{path}1"]["settings"]["epsilon"] == 1e-7
     hyper = state["optimizer"][0]["groups"][0]["hyper"]
     assert (hyper["lr"], hyper["betas.1"]) == ({"value": 0.01}, {"value": 0.999})

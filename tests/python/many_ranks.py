@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msprobe.files.loss_files import join, own_file
 from msprobe.files.regular_file import read_text
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def multiplied(out: Path, sources: Sequence[Path], spread: tuple[int, Path] | No
         for gradients in (source / "grad_probe").glob("rank*"):
             _link(gradients, out / "grad_probe" / f"rank{rank}")
         if (source / "losses.rank0.csv").exists():
-            shutil.copyfile(source / "losses.rank0.csv", out / f"losses.rank{rank}.csv")
+            shutil.copyfile(source / "losses.rank0.csv", out / own_file(rank))
+            join(out, rank)  # as each process does when it ends
         about = json.loads((source / "run.rank0.json").read_text())
         about.update(rank=rank, world_size=str(len(sources)))
         (out / f"run.rank{rank}.json").write_text(json.dumps(about))

@@ -26,18 +26,15 @@ def write_outputs(
     *,
     junit: bool = False,
     sarif: bool = False,
-    neighbours: int = 1,
 ) -> list[Path]:
     """Writes verdict.json, report.html and what else is asked for into the output folder, where those of an
     earlier comparison are replaced, and the answer into the tables. Returns what a person may want to open,
     the most useful first. Raises IoError.
-
-    neighbours: how many ranks that follow each other are in one process group, where it is known.
     """
     folder = result.output
     _fill_covers(result, culprits)
     files = [folder / "report.html"]
-    write_report(files[0], result, culprits, neighbours)
+    write_report(files[0], result, culprits)
     if junit:
         from msprobe.compare.junit import junit_xml  # it loads much of the standard library
 

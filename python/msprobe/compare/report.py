@@ -9,44 +9,52 @@ report_rows() only.
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 
 from msprobe.compare.verdict_file import culprit_content
 from msprobe.files.atomic_file import write_text
 from msprobe.files.left_out import joined
 from msprobe.files.page import report_page
+from msprobe.layout.axes import axes_of
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from msprobe.compare.culprit import Culprit
     from msprobe.compare.pair_result import PairResult
     from msprobe.compare.result import CompareResult
 
 # A page beyond this would be slow to open. What is left out is in the result tables, and the page says so.
 _MOST_TEXT = 48 << 20
+_MOST_LISTED = 32  # ranks below each other; more of them are a grid
 _MOST_LEFT_OUT = 1000
 _MOST_FRAMES = 20
 _SMALL = 64  # rounding errors: below it a row counts as rounding in the page
 
 
-def write_report(path: Path, result: CompareResult, culprits: list[Culprit], neighbours: int = 1) -> None:
+def write_report(path: Path, result: CompareResult, culprits: list[Culprit]) -> None:
     """Complete or absent. Raises IoError."""
-    write_text(path, report_html(result, culprits, neighbours))
+    write_text(path, report_html(result, culprits))
 
 
-def report_html(result: CompareResult, culprits: list[Culprit], neighbours: int = 1) -> str:
-    """The text of the page. neighbours: as for write_outputs()."""
-    embedded = _embedded(result, culprits)
+def report_html(result: CompareResult, culprits: list[Culprit]) -> str:
+    """The text of the page."""
+    has_many = len({pair.rank for pair in result.pairs}) > _MOST_LISTED
+    embedded = _embedded(result, culprits, has_many=has_many)
     blocks = [embedded.get(index, "") for index in range(len(result.pairs))]
-    data = {**_data(result, culprits, set(embedded)), "block": neighbours}
+    data = {
+        **_data(result, culprits, set(embedded)),
+        "grid": has_many,
+        "axes": axes_of(Path(result.target)) if has_many else [],
+    }
     return report_page("compare", "Comparison", data, blocks)
 
 
-def _embedded(result: CompareResult, culprits: list[Culprit]) -> dict[int, str]:
+def _embedded(result: CompareResult, culprits: list[Culprit], *, has_many: bool) -> dict[int, str]:
     """The rows of the pairs that stand in the page, by the index of the pair. With room for some only: of
-    those with a culprit, then of those with the most failing rows.
+    those with a culprit, then of those with the most failing rows. has_many: ranks, of which most show the
+    same: then of those with a finding and of one beside them.
     """
+    shown = result.telling_ranks(culprits) if has_many else None
     blamed = {(culprit.step, culprit.rank) for culprit in culprits}
 
     def importance(index: int) -> tuple[bool, int, int]:
@@ -56,7 +64,9 @@ def _embedded(result: CompareResult, culprits: list[Culprit]) -> dict[int, str]:
     room = _MOST_TEXT
     chosen = {}
     for index in sorted(range(len(result.pairs)), key=importance):
-        report = result.pairs[index].report
+        pair, report = result.pairs[index], result.pairs[index].report
+        if shown is not None and pair.rank not in shown and (pair.step, pair.rank) not in blamed:
+            continue
         if report is not None and len(report.json) <= room:
             room -= len(report.json)
             chosen[index] = report.json

@@ -187,6 +187,18 @@ class CompareResult(Result):
         """The dumps of one step and rank; None: they were not compared."""
         return next((pair for pair in self.pairs if (pair.step, pair.rank) == (step, rank)), None)
 
+    def telling_ranks(self, culprits: Sequence[Culprit], step: int | None = None) -> set[int]:
+        """Those of the culprits of a step, and one without a finding to look at beside them: they show what
+        all do. step: None: the first that has a culprit.
+        """
+        if step is None:
+            step = min((culprit.step for culprit in culprits), default=None)
+        pairs = [pair for pair in self.pairs if step is None or pair.step == step]
+        shown = {culprit.rank for culprit in culprits if culprit.step == step}
+        others = [pair for pair in pairs if pair.rank not in shown]
+        peer = min(others, key=lambda pair: bool(pair.walk.findings), default=None)
+        return shown if peer is None else {*shown, peer.rank}
+
 
 # ---- the sentence where nothing is to blame
 

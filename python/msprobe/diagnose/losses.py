@@ -1,9 +1,10 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Losses of two runs, of losses.rank{R}.csv or out of the logs of a training."""
+"""Losses of two runs, of those that `msprobe run` wrote or out of the logs of a training."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.left_out import only_in
+from msprobe.files.loss_files import is_loss_file, losses_in
 from msprobe.files.noise_answer import NoiseAnswer
 from msprobe.files.ranges import numbers
 from msprobe.files.regular_file import open_text
@@ -41,8 +43,6 @@ _LOSS = re.compile(rf"(?<![a-z_])(?:lm[ _]|train(?:ing)?[ _/])?loss['\"]?\s*[:=]
 _STEP = re.compile(
     r"(?<![a-z])(?:global_?step|step|iteration|iter)['\"]?\s*[:=]?\s*([0-9]{1,12})", re.IGNORECASE
 )
-LOSS_FILE = re.compile(r"losses\.rank([0-9]{1,9})\.csv")
-"""Of a folder of `msprobe run`."""
 _STEP_KEYS = ("step", "global_step", "iteration", "iter")
 
 
@@ -81,31 +81,45 @@ class LossComparison:
         return max((relative(self.a[step], self.b[step]), step) for step in self.a.keys() & self.b.keys())
 
 
-def read_losses(paths: Sequence[Path], offset: int = 0) -> dict[int, float]:
-    """Step -> loss; of several files the first that has any. offset: added to the steps of a file of
-    `msprobe run`, which count from 0 in each run; logs count on. Raises IoError.
-    """
+def read_losses(paths: Sequence[Path]) -> dict[int, float]:
+    """Step -> loss of a log; of several the first that has any. Raises IoError."""
     for path in paths:
-        try:
-            with open_text(path) as file:
-                text = file.read(_LARGEST_LOG)
-        except OSError as error:
-            result = IoError(f"{path}: cannot be read: {error.strerror}")
-            result.errno, result.filename = error.errno, str(path)
-            raise result from error
+        with _reading(path), open_text(path) as file:
+            text = file.read(_LARGEST_LOG)
         losses = _of_csv(text) or _of_json(text) or _of_text(text.splitlines())
         if losses:
-            shift = offset if LOSS_FILE.fullmatch(path.name) else 0
-            return {step + shift: loss for step, loss in losses.items()}
+            return losses
     return {}
 
 
 def read_ranks(paths: Sequence[Path], offset: int = 0) -> dict[int, dict[int, float]]:
-    """The losses of each rank; those of a log, which are of no rank, are those of rank 0. Raises IoError."""
-    ours = {int(match[1]): path for path in paths if (match := LOSS_FILE.fullmatch(path.name))}
-    if ours:
-        return {rank: read_losses([path], offset) for rank, path in sorted(ours.items())}
-    return {0: read_losses(paths, offset)} if paths else {}
+    """The losses of each rank; those of a log, which are of no rank, are those of rank 0. Raises IoError.
+
+    offset: added to the steps of `msprobe run`, which count from 0 in each run; logs count on.
+    """
+    ours = [path for path in paths if is_loss_file(path.name)]
+    if not ours:
+        return {0: read_losses(paths)} if paths else {}
+    with _reading(ours[0].parent):
+        found = losses_in(ours)
+    return {rank: _numbers(losses, offset) for rank, losses in sorted(found.items())}
+
+
+def _numbers(losses: dict[int, str], offset: int) -> dict[int, float]:
+    result: dict[int, float] = {}
+    for step, loss in losses.items():
+        _add(result, step + offset, loss)
+    return result
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        result = IoError(f"{error.filename or path}: cannot be read: {error.strerror}")
+        result.errno, result.filename = error.errno, str(error.filename or path)
+        raise result from error
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from msprobe.diagnose.answer import PartResult
 from msprobe.diagnose.figures import rounded, told_apart
 from msprobe.diagnose.gaps import of_gradients, of_runs
 from msprobe.diagnose.gradient_names import as_pytorch
-from msprobe.diagnose.losses import LOSS_FILE, Evidence, alone, compare_ranks, read_ranks
+from msprobe.diagnose.losses import Evidence, alone, compare_ranks, read_ranks
 from msprobe.diagnose.part_causes import (
     equal_stages,
     is_setting,
@@ -27,6 +27,7 @@ from msprobe.diagnose.part_causes import (
 )
 from msprobe.files.dump_folders import STEP, framework_of, numbered
 from msprobe.files.left_out import LeftOut, left_out, only_in
+from msprobe.files.loss_files import is_loss_file
 from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.files.ranges import which_ranks
 from msprobe.native import Error, NothingToCompare, log
@@ -89,7 +90,6 @@ class Comparison:
         self.is_across = are_of_two(a.dump, b.dump) if a.dump and b.dump else False
         """One run is of MindSpore, the other one of PyTorch."""
         self._pair: tuple[Path, Path] | None = None
-        self._neighbours = 1  # ranks of a group that follow each other, for pages
 
     @property
     def parts(self) -> list[tuple[Part, Callable[[], PartResult]]]:
@@ -152,7 +152,6 @@ class Comparison:
     def _config(self) -> PartResult:
         from msprobe.config_check.checks.check_result import ERROR
         from msprobe.config_check.comparison import compare_packs
-        from msprobe.config_check.groups import neighbours
         from msprobe.config_check.outputs import check_output, write_outputs
         from msprobe.config_check.packs.pack_reader import read_pack
 
@@ -160,11 +159,13 @@ class Comparison:
         assert self._b.pack is not None
         folder = self._output / "config"
         check_output(folder, (self._a.pack, self._b.pack))
-        with read_pack(self._a.pack) as reference, read_pack(self._b.pack) as target:
-            with Working("config packs", shown=self._options.shows_progress):
-                result = compare_packs(reference, target, begin_alike=self.begin_alike())
-                files = write_outputs(folder, result, reference, target, with_packs=False)
-            self._neighbours = neighbours(target)
+        with (
+            read_pack(self._a.pack) as reference,
+            read_pack(self._b.pack) as target,
+            Working("config packs", shown=self._options.shows_progress),
+        ):
+            result = compare_packs(reference, target, begin_alike=self.begin_alike())
+            files = write_outputs(folder, result, reference, target, with_packs=False)
         self.notes += [f"config: {said}" for said in result.parted_replicas]
         errors = [one for one in result.ranked if one.difference.level == ERROR]
         settings = [
@@ -210,7 +211,7 @@ class Comparison:
 
     def _losses(self) -> PartResult:
         a, b = read_ranks(self._a.losses), read_ranks(self._b.losses, self.offset)
-        every_step = any(LOSS_FILE.fullmatch(path.name) for path in (*self._a.losses, *self._b.losses))
+        every_step = any(is_loss_file(path.name) for path in (*self._a.losses, *self._b.losses))
         missing = tuple(alone(a, b, max(self.offset, 0), every_step=every_step))
         found = compare_ranks(a, b, self._evidence())
         if found.steps == 0:
@@ -331,7 +332,7 @@ class Comparison:
             result = self._with_table(result, self.culprits[0])
         self.dump_result = result
         self.noticed = list(result.verdict.notes)
-        files = write_outputs(result, self.culprits, neighbours=self._neighbours)
+        files = write_outputs(result, self.culprits)
         causes = tuple(of_culprit(culprit, self.culprits, result) for culprit in self.culprits)
         return PartResult(
             "dump",
@@ -403,7 +404,7 @@ class Comparison:
         from msprobe.graph.inputs import Paths, find_units
         from msprobe.graph.run import Finding, GraphOptions, write_graph
 
-        if self._a.dump is None or self._b.dump is None or cause.step is None:
+        if self._a.dump is None or self._b.dump is None or cause.step is None or self.dump_result is None:
             return None
         reference, target = self._dumps()
         a, b = _of_step(reference, cause.step), _of_step(target, cause.step - self.offset)
@@ -423,7 +424,7 @@ class Comparison:
                 Paths(target=b, reference=a),
                 GraphOptions(
                     output=self._output / "graph",
-                    ranks=self._ranks_of_graph(cause),
+                    ranks=self.dump_result.telling_ranks(self.culprits, cause.step),
                     shows_progress=self._options.shows_progress,
                     findings=lambda: findings,
                 ),
@@ -432,17 +433,6 @@ class Comparison:
             log.warning("no graph is made: %s", error)
             return None
         return made.file, self._graph_page(made.file, step, cause.rank)
-
-    def _ranks_of_graph(self, cause: Cause) -> set[int] | None:
-        """Those of the findings, and one in which this step has none, to look at beside them."""
-        assert self.dump_result is not None
-        pairs = [pair for pair in self.dump_result.pairs if pair.step == cause.step]
-        shown = {culprit.rank for culprit in self.culprits if culprit.step == cause.step}
-        others = [pair for pair in pairs if pair.rank not in shown]
-        if not shown or len({pair.rank for pair in pairs}) <= len(shown) + 1:
-            return None
-        peer = next((pair for pair in others if not pair.walk.findings), others[0])
-        return {*shown, peer.rank}
 
     def _graph_page(self, file: Path, step: int, rank: int | None) -> Path | None:
         if not _has("msprobe.viewer.export"):

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.diagnose.losses import LOSS_FILE
 from msprobe.files.dump_folders import DUMPS, RANK, STEP
+from msprobe.files.loss_files import is_loss_file
 from msprobe.files.regular_file import PACKED_STEP, open_to_read
 from msprobe.files.run_folder import PACKED_GRADIENTS, RUN_FILE, first_step_in
 from msprobe.native import InvalidArgument
@@ -185,7 +185,7 @@ def _of_checkpoint(folder: Path, names: list[str]) -> Path:
 
 
 def _losses(folder: Path, names: list[str]) -> list[Path]:
-    ours = [folder / name for name in names if LOSS_FILE.fullmatch(name)]
+    ours = [folder / name for name in names if is_loss_file(name)]
     logs = [folder / name for name in names if name.endswith(_LOGS) or name in _OTHER_LOGS]
     return ours or logs
 

@@ -31,9 +31,11 @@ class PortDump:
         _check(config, section)
         self._config = config
         self._port = port
-        self._session = core.DumpSession(config.native, port, stacks=section.stacks)
+        self._session = core.DumpSession(
+            config.native, port, stacks=section.stacks, packed=section.json == "packed"
+        )
         self._calls = PortCalls(port, self._session)
-        self._state = PortState(section.diagnosis, port)
+        self._state = PortState(section.diagnosis, port, self._session.attach)
         self._of_state = Hooks(self._state.exchanges())
         self._empty = EmptyDumps(config, section)
         self._custom: dict[tuple[int, str], Exchange] = {}
@@ -124,8 +126,8 @@ class PortDump:
         self.stop()
         self._of_state.remove()
         self._calls.end_step()
+        self._state.end_step()  # into the files of the step
         self._session.end()
-        self._state.end_step()
         self._empty.ended(self._session.report()["records"])
 
     def release(self) -> None:
@@ -168,8 +170,8 @@ class PortDump:
     def _close_step(self) -> None:
         self._of_state.remove()
         self._calls.end_step()
+        self._state.end_step()  # into the files of the step
         self._session.close()
-        self._state.end_step()
         if self._empty.has_to_count():
             self._empty.ended_step(self._step, self._session.report()["records"])
 

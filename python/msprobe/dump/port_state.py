@@ -14,7 +14,7 @@ from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.native import Error, log
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from msprobe.frameworks.port import Port
     from msprobe.hooks.functions import Exchange
@@ -26,11 +26,14 @@ _KINDS = ("modules", "optimizer")
 class PortState:
     """From begin_step() to end_step(). A fault is a line of the file: nothing here raises."""
 
-    def __init__(self, kinds: Sequence[str], port: Port) -> None:
-        """kinds: of the configuration's key; others than _KINDS are left out, and the file says so."""
+    def __init__(self, kinds: Sequence[str], port: Port, attach: Callable[[str, str], bool]) -> None:
+        """kinds: of the configuration's key; others than _KINDS are left out, and the file says so.
+        attach: takes the file into a packed step, or says that it cannot.
+        """
         self._kinds = [kind for kind in _KINDS if kind in kinds]
         self._left_out = [kind for kind in kinds if kind not in _KINDS]
         self._port = port
+        self._attach = attach
         self._path: Path | None = None
         self._content: dict[str, Any] = {}
         self._faults: list[str] = []
@@ -62,9 +65,11 @@ class PortState:
             return
         path, self._path = self._path, None
         content = {"version": 1, "kinds": self._kinds, **self._content, "faults": self._faults}
+        text = json.dumps(content, indent=1)
         try:
-            make_directory(path.parent)
-            write_text(path, json.dumps(content, indent=1))
+            if not self._attach(str(path), text):
+                make_directory(path.parent)
+                write_text(path, text)
         except Error as error:
             log.warning("%s is not written: %s", path, error)
 

@@ -7,7 +7,6 @@ and where two such records diverge.
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import re
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from typing import Any
 
 from msprobe.experiment.along_the_training import AlongTheTraining
 from msprobe.files.append_file import append_lines
-from msprobe.files.regular_file import open_text, read_text
+from msprobe.files.loss_files import losses_of
+from msprobe.files.regular_file import read_text
 from msprobe.native import InvalidArgument, torch_adapter
 from msprobe.training.torch_state import memory_of, random_states
 
@@ -146,6 +146,7 @@ class Parting:
 def read_digests(folder: Path) -> dict[int, list[dict[str, Any]]]:
     """By rank. What a killed process left half is left out."""
     result: dict[int, list[dict[str, Any]]] = {}
+    losses = losses_of(folder)
     for path in sorted(folder.iterdir()):
         found = _FILE.fullmatch(path.name)
         if found is None:
@@ -155,19 +156,10 @@ def read_digests(folder: Path) -> dict[int, list[dict[str, Any]]]:
             with contextlib.suppress(ValueError):
                 lines.append(json.loads(line))
         rank = int(found[1])
-        for line, loss in zip(lines, read_losses(folder, rank)):
+        for line, loss in zip(lines, losses.get(rank, {}).values()):
             line["loss"] = {"loss": loss}
         result[rank] = lines
     return result
-
-
-def read_losses(folder: Path, rank: int = 0) -> list[str]:
-    """As they are written: exact."""
-    path = folder / f"losses.rank{rank}.csv"
-    if not path.exists():
-        return []
-    with open_text(path, encoding="ascii", errors="strict") as file:
-        return [row["loss"] for row in csv.DictReader(file)]
 
 
 def first_parting(
@@ -230,7 +222,9 @@ def random_states_of(runs: list[Path], parting: Parting) -> list[str]:
 
 def noise_of_losses(folders: list[Path]) -> list[tuple[int, float]]:
     """For each step the largest relative difference of the losses of the runs."""
-    series = [[float(text) if text else 0.0 for text in read_losses(folder)] for folder in folders]
+    series = [
+        [float(text) if text else 0.0 for text in losses_of(folder).get(0, {}).values()] for folder in folders
+    ]
     result = []
     for step, values in enumerate(zip(*series)):
         size = max(abs(value) for value in values)

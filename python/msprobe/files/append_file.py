@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import time
 from typing import TYPE_CHECKING
 
 from msprobe.files.regular_file import descriptor_of
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TAIL = 1 << 16
+_PATIENCE = 60.0  # seconds for the other processes, each of which needs some milliseconds
 
 
 def append_lines(path: Path, text: str, header: str = "") -> None:
@@ -27,6 +29,25 @@ def append_lines(path: Path, text: str, header: str = "") -> None:
     try:
         descriptor = _open(path)
         try:
+            _append(descriptor, text, header)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def append_in_turn(path: Path, text: str, header: str) -> None:
+    """The same, where several processes append to one file. Raises IoError also where the file system has no
+    locks.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    try:
+        descriptor = _open(path)
+        try:
+            while not _is_locked_by_us(descriptor):
+                if time.monotonic() > deadline:
+                    raise OSError(errno.ETIMEDOUT, f"another process has it for {_PATIENCE:.0f} s")
+                time.sleep(0.005)
             _append(descriptor, text, header)
         finally:
             os.close(descriptor)
@@ -74,10 +95,20 @@ def has_other_writer(descriptor: int) -> bool:
     descriptor. Children of it have not.
     """
     try:
+        return not _is_locked_by_us(descriptor)
+    except OSError:  # this file system has no locks
+        return False
+
+
+def _is_locked_by_us(descriptor: int) -> bool:
+    """Does not wait. Raises OSError where the file system has no locks."""
+    try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:  # others say that this file system has no locks
-        return error.errno in (errno.EAGAIN, errno.EACCES)
-    return False
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True
 
 
 def _open(path: Path) -> int:

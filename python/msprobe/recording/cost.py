@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msprobe.files.loss_files import own_file
 from msprobe.files.run_folder import DUMP, GRADIENTS, PACKED_GRADIENTS
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ class Cost:
         return f"{one}; {several}: {_files(files)}, {size}"
 
 
-def cost_of(output: Path, rank: int, step: int) -> Cost:
-    """Of a run of which this step is recorded, and no other one as a whole."""
+def cost_of(output: Path, rank: int, step: int, processes: int) -> Cost:
+    """Of a run of which this step is recorded, and no other one as a whole. processes: how many it has."""
     gradients = output / GRADIENTS / f"rank{rank}"
     # A process that is alone has the folder `rank`.
     dumped = [
@@ -44,7 +45,8 @@ def cost_of(output: Path, rank: int, step: int) -> Cost:
     ]
     of_step = [*dumped, *_files_in(gradients)]
     shared = [path for path in of_step if path.name == PACKED_GRADIENTS]
-    of_run = [path for path in output.glob(f"*.rank{rank}.*") if path.is_file()]
+    joined = own_file(rank) if processes > 1 else None  # at the end with those of the other processes
+    of_run = [path for path in output.glob(f"*.rank{rank}.*") if path.is_file() and path.name != joined]
     return Cost(
         files_of_step=len(of_step) - len(shared),
         bytes_of_step=sum(map(_size, of_step)),

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""What backward() is called on, step by step: losses.rank{R}.csv of a run.
+"""What backward() is called on, step by step.
 
 A line is `step,loss,backward_calls`. With several calls in a step (accumulated gradients) `loss` is their
 sum; with a gradient scaler it is the scaled one, as backward() gets it. Numbers are exact.
@@ -9,13 +9,13 @@ sum; with a gradient scaler it is the scaled one, as backward() gets it. Numbers
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory
+from msprobe.files.loss_files import HEADER, join, own_file
 from msprobe.files.regular_file import open_to_write
-from msprobe.native import torch_adapter
+from msprobe.native import Error, log, torch_adapter
 from msprobe.training.measurement import has_numbers
 from msprobe.training.phases import watch_backward
 
@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-HEADER = ("step", "loss", "backward_calls")
+
+def finish_losses(folder: Path, rank: int, processes: int) -> str:
+    """After the last line of this process. Returns the name of the file that they are in: of several
+    processes, one has them all.
+    """
+    if processes > 1:
+        try:
+            return join(folder, rank)
+        except (Error, OSError) as error:
+            log.debug("the losses of rank %d stay in a file of their own: %s", rank, error)
+    return own_file(rank)
 
 
 class LossFile:
@@ -40,9 +50,9 @@ class LossFile:
             make_directory(self._path.parent)
             opened = open_to_write(self._path)
             self._file = io.TextIOWrapper(opened, encoding="ascii", newline="", line_buffering=True)
-            csv.writer(self._file, lineterminator="\n").writerow(HEADER)
+            self._file.write(HEADER)
         loss = repr(sum(losses)) if losses else ""
-        csv.writer(self._file, lineterminator="\n").writerow([step, loss, len(losses)])
+        self._file.write(f"{step},{loss},{len(losses)}\n")
 
     def close(self) -> None:
         if self._file is not None:

@@ -43,6 +43,12 @@ def rank_of_process() -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
+def processes_of_job() -> int:
+    """As the launcher says; 1 without one."""
+    text = os.environ.get("WORLD_SIZE", "")
+    return max(int(text), 1) if text.isascii() and text.isdigit() and len(text) < 10 else 1
+
+
 def earlier_run(settings: RunSettings) -> Path | None:
     """The file of a run that is in the folder already, and does not go on with this one."""
     folder = settings.output

@@ -16,6 +16,7 @@ from msprobe.training.model_parts import named_modules, named_parameters, unwrap
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_NO_NAMES = ("default_pg", "undefined", "None")  # of a process group to which the program gives none
 # Wrappers that keep whole copies of a model equal: class -> attribute that is or returns their process group.
 # docs/layouts.md has the table.
 _COPIES = {
@@ -33,7 +34,7 @@ def job_layout(models: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return {
         "rank": distributed.get_rank(),
         "world_size": distributed.get_world_size(),
-        "groups": _groups(),
+        **_groups(distributed.get_rank()),
         "copies": list(_copies(models)),
         **_cut(models),
     }
@@ -56,13 +57,20 @@ def _cut(models: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return {"cut": [{"axis": "tp", "ranks": _in_order(group), "parameters": found}]}
 
 
-def _groups() -> list[list[int]]:
-    """The ranks of each process group that this process is in."""
+def _groups(rank: int) -> dict[str, Any]:
+    """The ranks of each process group that this process is in, and what the program calls it."""
     from torch.distributed import distributed_c10d
 
     world: Any = getattr(distributed_c10d, "_world", None)
     known: Any = getattr(world, "pg_group_ranks", {})
-    return [list(ranks) for ranks in sorted({tuple(sorted(ranks)) for ranks in known.values() if ranks})]
+    names: dict[tuple[int, ...], str] = {}
+    for group, ranks in known.items():
+        if rank in ranks:
+            name = str(getattr(group, "group_desc", ""))
+            key = tuple(sorted(ranks))
+            names[key] = names.get(key) or ("" if name in _NO_NAMES else name)
+    groups = sorted(names)
+    return {"groups": [list(key) for key in groups], "group_names": [names[key] for key in groups]}
 
 
 def _copies(models: Sequence[tuple[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,6 @@ import pytest
 from config_check_packs import DATA, OURS, stats, write_pack
 from msprobe import ConfigChecker, FormatError, InvalidArgument, IoError
 from msprobe.config_check.comparison import compare_packs
-from msprobe.config_check.groups import neighbours
 from msprobe.config_check.packs import pack
 from msprobe.config_check.packs.pack_reader import read_pack
 from msprobe.config_check.packs.pack_writer import PackWriter, Run
@@ -210,22 +209,6 @@ class TestParts:
         in_processes(path, range(12), 1000)
         parts = sorted((tmp_path / "p.zip.parts").iterdir())
         assert max(part.stat().st_size for part in parts) < 1.1 * min(part.stat().st_size for part in parts)
-
-
-@pytest.mark.parametrize(
-    ("groups", "size"),
-    [
-        ("(0,1,2,3,4,5,6,7) (0,1) (0,2,4,6)", 2),
-        ("(0,1,2,3,4,5,6,7) (0,1,2,3) (0,4)", 4),
-        ("(0,1,2,3)", 1),
-        ("", 1),
-        (7, 1),
-    ],
-)
-def test_neighbours_in_a_group(tmp_path, groups, size):
-    write_pack(tmp_path / "p.zip", {**OURS, pack.settings(0): {"processes": {"groups": groups}}})
-    with read_pack(tmp_path / "p.zip") as found:
-        assert neighbours(found) == size
 
 
 class TestHostile:

@@ -111,7 +111,7 @@ def test_each_file_of_a_rank_is_missed(runs, unpacked, damaged, tmp_path, layout
     assert len(files) == {"packed": 2, "unpacked": 10}[layout]
     if layout == "packed":
         files += [path.relative_to(run) for path in sorted(run.glob("*rank1.*"))] + [Path("config_check.zip")]
-        files += [Path("grad_probe/rank1/gradients.msprobe")]
+        files += [Path("grad_probe/rank1/gradients.msprobe"), Path("losses.ranks.csv")]
         assert len(files) == 6
     for file in files:
         if how != "missing" and file.name == "summary.json":
@@ -120,7 +120,8 @@ def test_each_file_of_a_rank_is_missed(runs, unpacked, damaged, tmp_path, layout
         told = "; ".join(f"{one.what} ({one.reason})" for one in answer.not_compared)
         step = next((part.removeprefix("step") for part in file.parts if part.startswith("step")), None)
         places = [f"step {step}"] if step else []
-        places += ["rank 1"] if "rank1" in str(file) else ["config"]
+        of_all = {"config_check.zip": "config", "losses.ranks.csv": "losses"}  # how: cut, of rank 1 alone
+        places += [of_all.get(file.name, "rank 1")]
         assert all(place in told for place in places), (file, told)
         if file.name not in HARMLESS:
             assert answer.status == "incomplete", file
@@ -146,7 +147,7 @@ def test_a_consequence_is_not_sure_where_its_cause_may_be_missing(runs, damaged,
     without = diagnosed(runs / "reference", damaged("faulty", "dump/step1/rank1"), tmp_path)
     assert (without.cause.rank, without.cause.stage) == (0, "gradients")
     assert without.cause.confidence <= 0.5
-    later = damaged("faulty", "losses.rank0.csv")
+    later = damaged("faulty", "losses.ranks.csv")
     assert diagnosed(runs / "reference", later, tmp_path).cause == whole.cause
 
 
@@ -232,10 +233,11 @@ class TestOtherNumbersOfRanks:
 
     def test_the_loss_of_each_rank_is_looked_at(self, runs, damaged, tmp_path):
         run = damaged("same", "dump")
-        head, *rows = (run / "losses.rank1.csv").read_text().split()
-        step, loss, calls = rows[1].split(",")
-        rows[1] = f"{step},{float(loss) * 1.0006},{calls}"
-        (run / "losses.rank1.csv").write_text("\n".join([head, *rows]) + "\n")
+        *others, row = (run / "losses.ranks.csv").read_text().split()
+        rank, step, loss, calls = row.split(",")
+        assert (rank, step) == ("1", "1")
+        row = f"{rank},{step},{float(loss) * 1.0006},{calls}"
+        (run / "losses.ranks.csv").write_text("\n".join([*others, row]) + "\n")
         part = next(one for one in diagnosed(runs / "reference", run, tmp_path).parts if one.part == "losses")
         assert (part.status, part.first_step) == ("differ", 1)
         assert part.sentence.endswith(", in rank 1")
@@ -244,8 +246,9 @@ class TestOtherNumbersOfRanks:
         run = damaged("same", "dump/step1")
         about = json.loads((run / "run.rank0.json").read_text())
         (run / "run.rank0.json").write_text(json.dumps({**about, "outcome": "running", "ended": None}))
-        rows = (run / "losses.rank0.csv").read_text().split()
-        (run / "losses.rank0.csv").write_text("\n".join(rows[:2]) + "\n")
+        head, first, _, *of_rank_1 = (run / "losses.ranks.csv").read_text().split()
+        (run / "losses.ranks.csv").write_text("\n".join([head, *of_rank_1]) + "\n")
+        (run / "losses.rank0.csv").write_text(f"step,loss,backward_calls\n{first.removeprefix('0,')}\n")
         answer = diagnosed(runs / "reference", run, tmp_path)
         told = lines(answer.not_compared, 20)
         assert answer.status == "incomplete"

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import stand_in
 from exported_gradients import exported_gradients
+from msprobe.files.regular_file import read_text
 from msprobe.port_recording import PortRecording, mindspore_recording
 from msprobe.recording.settings import run_settings
 
@@ -66,7 +67,8 @@ def test_the_steps_of_the_training_are_found(recorded: tuple[Path, list[float], 
     with (run / "losses.rank0.csv").open() as file:
         assert [float(row["loss"]) for row in csv.DictReader(file)] == losses
     assert sorted(path.name for path in (run / "dump").iterdir()) == ["step0", "step2"]
-    data = json.loads((run / "dump/step2/rank/dump.json").read_text())["data"]
+    assert [path.name for path in (run / "dump/step2/rank").iterdir()] == ["step.zip"]
+    data = json.loads(read_text(run / "dump/step2/rank/dump.json"))["data"]
     assert {"Cell.fc1.Dense.forward.0", "Cell.fc2.Dense.backward.0"} <= set(data)
     assert "Cell.fc1.Dense.forward.1" not in data
     tables = sorted(path.name for path in (exported_gradients(run) / "rank0").glob("*.csv"))
@@ -76,7 +78,7 @@ def test_the_steps_of_the_training_are_found(recorded: tuple[Path, list[float], 
 def test_settings_of_cells_and_of_the_optimizer_are_recorded(
     recorded: tuple[Path, list[float], PortRecording],
 ) -> None:
-    state = json.loads((recorded[0] / "dump/step0/rank/diagnosis.json").read_text())
+    state = json.loads(read_text(recorded[0] / "dump/step0/rank/diagnosis.json"))
     assert state["modules"][""]["settings"] == {"eps": 1e-5}
     assert state["modules"]["fc1"]["parameters"] == {"weight": True}
     (step,) = state["optimizer"]

@@ -21,15 +21,16 @@ def test_a_run_with_one_step(tmp_path, rank, folder):
     (tmp_path / f"grad_probe/rank{rank}/gradients.msprobe").write_bytes(bytes(500))
     for name in (f"run.rank{rank}.json", f"losses.rank{rank}.csv", "config_check.zip"):
         (tmp_path / name).write_bytes(b"x")
-    assert cost_of(tmp_path, rank, 0) == Cost(files_of_step=2, bytes_of_step=2500, files_of_run=3)
+    assert cost_of(tmp_path, rank, 0, 1) == Cost(files_of_step=2, bytes_of_step=2500, files_of_run=3)
+    assert cost_of(tmp_path, rank, 0, 8).files_of_run == 2  # losses are in one file of all
 
 
 def test_the_sentence_is_of_all_processes():
-    cost = Cost(files_of_step=5, bytes_of_step=8_200_000, files_of_run=3)
+    cost = Cost(files_of_step=1, bytes_of_step=1_300_000, files_of_run=2)
     assert cost.sentence(3, 1024) == (
-        "a recorded step is 5 files, 8.2 MB per process; 3 steps of 1024 processes: 18,432 files, 25 GB"
+        "a recorded step is 1 file, 1.3 MB per process; 3 steps of 1024 processes: 5,120 files, 4.0 GB"
     )
-    assert cost.sentence(0, 8) == "a recorded step is 5 files, 8.2 MB per process, 40 files in 8 processes"
+    assert cost.sentence(0, 8) == "a recorded step is 1 file, 1.3 MB per process, 8 files in 8 processes"
     assert Cost(1, 10, 0).sentence(1, 1).endswith("; 1 step of 1 process: 1 file, 10 bytes")
 
 

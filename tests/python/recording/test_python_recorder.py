@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msprobe.files.regular_file import read_text
 
 SCRIPT = """
 import random, sys
@@ -60,11 +61,12 @@ for _ in range(2):
 KINDS = ["inputs", "parameters", "gradients", "optimizer", "modules"]
 
 
-def recorded(folder: Path, level: str, recorder: str) -> tuple[Path, str, str]:
+def recorded(folder: Path, level: str, recorder: str, json_files: str = "at_stop") -> tuple[Path, str, str]:
     folder.mkdir()
     (folder / "train.py").write_text(SCRIPT)
+    section = {"diagnosis": KINDS, "json": json_files}
     config = {"task": "statistics", "dump_path": "dump", "rank": [], "step": [], "level": level}
-    (folder / "config.json").write_text(json.dumps({**config, "statistics": {"diagnosis": KINDS}}))
+    (folder / "config.json").write_text(json.dumps({**config, "statistics": section}))
     done = subprocess.run(
         [sys.executable, "train.py", "config.json"],
         cwd=folder,
@@ -79,16 +81,18 @@ def recorded(folder: Path, level: str, recorder: str) -> tuple[Path, str, str]:
 
 def content(dump: Path, step: int, name: str, folder: Path) -> Any:
     """Places of the script are none of the dump."""
-    return json.loads((dump / f"step{step}/rank/{name}").read_text().replace(str(folder), ""))
+    return json.loads(read_text(dump / f"step{step}/rank/{name}").replace(str(folder), ""))
 
 
-@pytest.mark.parametrize("level", ["L1", "mix"])
-def test_the_files_are_those_of_the_native_recorder(tmp_path: Path, level: str) -> None:
+@pytest.mark.parametrize(("level", "json_files"), [("L1", "at_stop"), ("mix", "packed")])
+def test_the_files_are_those_of_the_native_recorder(tmp_path: Path, level: str, json_files: str) -> None:
     native, losses, _ = recorded(tmp_path / "native", level, "")
-    python, again, told = recorded(tmp_path / "python", level, "python")
+    python, again, told = recorded(tmp_path / "python", level, "python", json_files)
     assert again == losses  # to the last bit
     assert "it records through Python" in told
     for step in (0, 1):
+        names = {path.name for path in (python / f"step{step}/rank").iterdir()}
+        assert (names == {"step.zip"}) == (json_files == "packed")
         for name in ("dump.json", "construct.json", "stack.json", "diagnosis.json"):
             found = content(python, step, name, tmp_path / "python")
             expected = content(native, step, name, tmp_path / "native")

@@ -16,6 +16,7 @@ import zipfile
 import pytest
 from exported_gradients import exported_gradients
 from msprobe import cli
+from msprobe.files.loss_files import losses_of
 from msprobe.files.regular_file import is_there, read_text
 from recording_support import BEGINNING, PLAIN, REPOSITORY, python, recorded, run_file
 
@@ -305,7 +306,9 @@ distributed.destroy_process_group()
             with summary.open(encoding="utf-8-sig") as file:
                 assert [row["param_name"] for row in csv.DictReader(file)] == ["weight", "bias"]
             assert run_file(tmp_path / "out", rank)["models"][0]["class"] == "Linear"
-            assert (tmp_path / f"out/losses.rank{rank}.csv").exists()
+            assert run_file(tmp_path / "out", rank)["recorded"]["losses"] == "losses.ranks.csv"
+        assert {rank: len(losses) for rank, losses in losses_of(tmp_path / "out").items()} == {0: 2, 1: 2}
+        assert not [*(tmp_path / "out").glob("losses.rank[0-9]*")]
 
 
 class TestFaultsOfOurs:

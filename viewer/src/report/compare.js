@@ -1,6 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 import {INFINITE, NONE, ONLY_IN_REFERENCE, Rows} from "./compare_rows.js";
+import {RankGrid} from "./rank_grid.js";
 import {$, css, element, hideTip, lines, plural, showHead, showTiles, showTip, visible, whole} from "./dom.js";
 
 export {html} from "./compare_html.js";
@@ -122,8 +123,7 @@ export function show(data) {
 
   // ---- heat map
 
-  const map = {left: 74, top: 22, steps: [], ranks: [], cell: 18, wide: 26, pairs: new Map(), block: 1, grid: 0, across: 1, rows: 1};
-  const MOST_ROWS = 32;   // ranks in a list; more of them are a grid for each step
+  const map = {left: 74, top: 22, steps: [], ranks: [], cell: 18, wide: 26, pairs: new Map(), grid: null, across: 1};
 
   function arrangeMap() {
     const sorted = key => [...new Set(data.pairs.map(pair => pair[key]))].sort((a, b) => a - b);
@@ -135,38 +135,28 @@ export function show(data) {
       if (!other || mapWeight(pair) > mapWeight(other)) map.pairs.set(key, pair);
     }
     $("map-card").classList.toggle("hidden", data.pairs.length < 2);
-    map.block = data.block > 1 ? data.block : map.ranks.length;
-    map.grid = map.ranks.length > MOST_ROWS ? columnsOf(map.ranks.length, data.block) : 0;
+    map.grid = data.grid ? new RankGrid(map.ranks, data.axes) : null;
     $("map-note").classList.toggle("hidden", !map.grid);
-    if (map.grid) {
-      map.cell = map.wide = map.ranks.length > 4096 ? 6 : 14;
-      map.rows = Math.ceil(map.ranks.length / map.grid);
-      map.across = Math.max(1, Math.floor((Math.max($("map").clientWidth, 400) - 8) / gridWidth()));
-      $("map-note").textContent = `A row is ${map.grid} ranks${data.block > 1 ? `, with a gap behind each ${data.block} that are neighbours in a process group, as those of tensor parallelism` : ""}. ` +
-        (data.culprits[0] ? "The one that began has a frame; what is pale came with it or behind it." : "");
-      return legend($("map-legend"), CLASSES.slice(0, 5));
-    }
-    // A canvas has a largest size: thousands of ranks get thin rows.
-    map.cell = Math.max(1, Math.min(18, Math.floor(10000 / map.ranks.length)));
-    map.wide = Math.max(1, Math.min(26, Math.floor(10000 / map.steps.length)));
     legend($("map-legend"), CLASSES.slice(0, 5));
+    if (map.grid) {
+      map.cell = map.wide = map.grid.cell;
+      map.across = Math.max(1, Math.floor((Math.max($("map").clientWidth, 400) - 8) / gridWidth()));
+      $("map-note").textContent = visible(map.grid.sentence) + (data.culprits[0] ? " What began has a frame; what is pale came with it or behind it." : "");
+      return;
+    }
+    // A canvas has a largest size: thousands of steps get thin columns.
+    map.cell = 18;
+    map.wide = Math.max(1, Math.min(26, Math.floor(10000 / map.steps.length)));
   }
-  // About as many columns as rows, and whole blocks.
-  const columnsOf = (ranks, block) => {
-    const side = 2 ** Math.ceil(Math.log2(ranks) / 2);
-    return block > 1 && block < ranks ? Math.ceil(side / block) * block : side;
-  };
-  const GAP = 4;
-  const columnAt = column => column * map.cell + Math.floor(column / map.block) * GAP;
-  const gridWidth = () => map.left + columnAt(map.grid) + 16, gridHeight = () => map.top + map.rows * map.cell + 14;
-  // Of a step and a rank, by their numbers in the lists of both.
-  const cellAt = (x, y) => map.grid
-    ? [map.left + x % map.across * gridWidth() + columnAt(y % map.grid), map.top + Math.floor(x / map.across) * gridHeight() + Math.floor(y / map.grid) * map.cell]
-    : [map.left + x * map.wide, map.top + y * map.cell];
-  const beganBefore = pair => {
-    const first = data.culprits[0];
-    return first && pair.step >= first.step && !(pair.step === first.step && pair.rank === first.rank);
-  };
+  const gridWidth = () => map.left + map.grid.width + 16, gridHeight = () => map.top + map.grid.height + 14;
+  // Of the step with this number among all of them, and a rank.
+  function cellAt(x, rank) {
+    if (!map.grid) return [map.left + x * map.wide, map.top + map.ranks.indexOf(rank) * map.cell];
+    const [left, top] = map.grid.at(rank);
+    return [map.left + x % map.across * gridWidth() + left, map.top + Math.floor(x / map.across) * gridHeight() + top];
+  }
+  const hasBegun = pair => data.culprits.length > 0 && pair.step === data.culprits[0].step && (data.culprits[0].ranks ?? [data.culprits[0].rank]).includes(pair.rank);
+  const isBehind = pair => data.culprits.length > 0 && pair.step >= data.culprits[0].step && !hasBegun(pair);
   const mapWeight = pair => pair.worst > 0 ? pair.worst : pair.unmeasured ? 1e-9 : 0;
 
   // The colours of the classes, deeper within a class the larger the difference. Integers and flags that differ are many in
@@ -192,24 +182,26 @@ export function show(data) {
     canvas.style.height = `${height}px`;
     const context = prepared(canvas, width, height), gap = map.cell > 4 ? 1 : 0;
     context.fillStyle = css("--soft");
-    const every = Math.ceil(14 / map.cell) * (map.grid || 1), everyStep = map.grid ? 1 : Math.ceil(40 / map.wide);
+    const labels = map.grid ? map.grid.labels : map.ranks.map(rank => [rank, cellAt(0, rank)[1] - map.top]);
+    const every = Math.ceil(14 / map.cell), everyStep = map.grid ? 1 : Math.ceil(40 / map.wide);
     map.steps.forEach((step, x) => {
+      const [left, top] = map.grid ? [map.left + x % map.across * gridWidth(), map.top + Math.floor(x / map.across) * gridHeight()] : [map.left + x * map.wide, map.top];
       context.textAlign = "left";
-      if (x % everyStep === 0) context.fillText(x && !map.grid ? step : `step ${step}`, cellAt(x, 0)[0], cellAt(x, 0)[1] - map.top + 14);
+      if (x % everyStep === 0) context.fillText(x && !map.grid ? step : `step ${step}`, left, top - map.top + 14);
       context.textAlign = "right";
       if (x && !map.grid) return;
-      map.ranks.forEach((rank, y) => y % every === 0 && context.fillText(`rank ${rank}`, cellAt(x, y)[0] - 6, cellAt(x, y)[1] + Math.min(map.cell, 14) - (map.grid ? 3 : 0)));
+      labels.forEach(([rank, down], y) => y % every === 0 && context.fillText(`rank ${rank}`, left - 6, top + down + Math.min(map.cell, 14) - (map.grid ? 3 : 0)));
     });
     const framed = [];
-    map.ranks.forEach((rank, y) => map.steps.forEach((step, x) => {
+    map.steps.forEach((step, x) => map.ranks.forEach(rank => {
       const pair = map.pairs.get(`${step} ${rank}`);
       if (!pair) return;
-      const [left, top] = cellAt(x, y);
+      const [left, top] = cellAt(x, rank);
       context.fillStyle = heat(pair, palette, deepest);
-      context.globalAlpha = map.grid ? beganBefore(pair) ? 0.4 : 1 : pair.block === null ? 0.5 : 1;
+      context.globalAlpha = map.grid ? isBehind(pair) ? 0.4 : 1 : pair.block === null ? 0.5 : 1;
       context.fillRect(left, top, Math.max(map.wide - gap, 1), Math.max(map.cell - gap, 1));
       context.globalAlpha = 1;
-      const first = data.culprits[0], began = map.grid && first && step === first.step && rank === first.rank;
+      const began = map.grid && hasBegun(pair);
       if (began || pair.step === state.pair?.step && pair.rank === state.pair?.rank) framed.push([left, top, began]);
     }));
     for (const [left, top, began] of framed) {   // over their neighbours
@@ -224,9 +216,8 @@ export function show(data) {
     const box = $("cells").getBoundingClientRect(), x = event.clientX - box.left - map.left, y = event.clientY - box.top - map.top;
     if (!map.grid) return map.pairs.get(`${map.steps[Math.floor(x / map.wide)]} ${map.ranks[Math.floor(y / map.cell)]}`);
     const over = Math.floor(x / gridWidth()), down = Math.floor(y / gridHeight());
-    const inside = x - over * gridWidth(), column = [...Array(map.grid).keys()].findIndex(at => inside >= columnAt(at) && inside < columnAt(at) + map.cell), row = Math.floor((y - down * gridHeight()) / map.cell);
-    if (over < 0 || over >= map.across || column < 0 || column >= map.grid || row < 0 || row >= map.rows) return undefined;
-    return map.pairs.get(`${map.steps[down * map.across + over]} ${map.ranks[row * map.grid + column]}`);
+    if (over < 0 || over >= map.across || down < 0) return undefined;
+    return map.pairs.get(`${map.steps[down * map.across + over]} ${map.grid.rankAt(x - over * gridWidth(), y - down * gridHeight())}`);
   }
 
   // ---- chart
@@ -513,7 +504,7 @@ export function show(data) {
     state.from = 0;
     state.to = Math.max(state.rows?.count ?? 0, 1);
     $("pair").value = data.pairs.indexOf(pair);
-    $("cut").textContent = pair.block === null && pair.rows ? `There was no room for the rows of this pair: all ${whole(pair.rows)} are in ${visible(pair.table ?? "the result table")}.`
+    $("cut").textContent = pair.block === null && pair.rows ? `The page has the rows of the ranks with a finding and of one beside them. Those of this pair, ${whole(pair.rows)}, are in ${pair.table ? visible(pair.table) : `the table that msprobe compare --steps ${pair.step} --ranks ${pair.rank} writes`}.`
       : pair.shown < pair.items ? `Shown are ${whole(pair.shown)} of ${whole(pair.items)} rows: the first that differ and those that are farthest off. All are in ${visible(pair.table ?? "the result table")}.` : "";
     $("rows").scrollTop = 0;
     showDetail();
@@ -570,7 +561,7 @@ export function show(data) {
     const pair = pairAt(event);
     if (!pair) { hideTip(); return; }
     const worst = pair.worst > 0 ? `worst difference: ${errorText(pair.worst)}` : pair.unmeasured ? "differs without a measure" : "nothing differs";
-    showTip(event.clientX, event.clientY, ...lines([pairName(pair), worst, `${whole(pair.differing)} of ${plural(pair.rows, "row")} differ`]));
+    showTip(event.clientX, event.clientY, ...lines([pairName(pair), ...(map.grid?.coordinates(pair.rank) ? [visible(map.grid.coordinates(pair.rank))] : []), worst, `${whole(pair.differing)} of ${plural(pair.rows, "row")} differ`]));
   };
   $("cells").onpointerleave = hideTip;
   $("cells").onclick = event => {

@@ -27,14 +27,13 @@ _OWN_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forw
 
 
 class DumpOptions:
-    """only_evidence has no effect: memory that says nothing has statistics, too. Nor has packed: each file of
-    a step stands by itself.
-    """
+    """only_evidence has no effect: memory that says nothing has statistics, too."""
 
     def __init__(
         self, config: core.Config | None = None, *, only_evidence: bool = False, packed: bool = False
     ) -> None:
         self.config = config
+        self.packed = packed
 
 
 class DumpSession:
@@ -47,7 +46,7 @@ class DumpSession:
             raise UnsupportedError(
                 '"level": L2 needs the recorder that is built for this torch; expected L0 to mix'
             )
-        self._session = core.DumpSession(options.config, TorchValues(), stacks=stacks)
+        self._session = core.DumpSession(options.config, TorchValues(), stacks=stacks, packed=options.packed)
         self._modules: dict[int, tuple[Any, str]] = {}
         self._functions: dict[Any, str] = {}
         self._counts: defaultdict[str, int] = defaultdict(int)
@@ -65,8 +64,7 @@ class DumpSession:
         self._session.begin_flush()
 
     def attach(self, path: str, content: str) -> bool:
-        """False: it is to be written by whoever has it."""
-        return False
+        return self._session.attach(path, content)
 
     def close(self, *, wait: bool = True) -> None:
         for finish in self._unfinished:
