@@ -397,7 +397,7 @@ export class Scene {
   }
 
   private mapOf(layout: Layout, side: Side, height: number, look: Look): HTMLCanvasElement {
-    const key = `${side}:${layout.total}:${layout.id.length}:${height}:${look.dark}:${look.palette.classes.join()}:${mapVersion}`;
+    const key = `${side}:${layout.total}:${layout.id.length}:${height}:${look.dark}:${look.palette.classes.join()}:${[...look.culprits].join()}:${mapVersion}`;
     if (this.map?.key === key) return this.map.canvas;
     const canvas = this.map?.canvas ?? document.createElement("canvas");
     canvas.width = MINIMAP;
@@ -405,12 +405,14 @@ export class Scene {
     const context = canvas.getContext("2d")!;
     const ratio = Math.min(1, height / Math.max(layout.total, 1));
     const lines = new Int8Array(canvas.height).fill(-3);
+    const begins: number[] = []; // lines of nodes in which the difference begins
     for (let i = 0; i < layout.id.length; i += 1) {
       if (layout.side[i] !== side || layout.kind[i]! > OPEN) continue;
       const node = this.tree.node(layout.id[i]!);
       if (!node) continue;
       const first = Math.floor(layout.y[i]! * ratio);
       const last = Math.max(first, Math.ceil((layout.y[i]! + ROW_HEIGHT) * ratio) - 1);
+      if (look.culprits.has(layout.id[i]!)) begins.push(first);
       const worst = layout.kind[i] === OPEN ? node.class : worstOf(node);
       for (let line = first; line <= last && line < lines.length; line += 1) {
         if (rank(worst) > rank(lines[line]!)) lines[line] = worst;
@@ -421,6 +423,8 @@ export class Scene {
       context.fillStyle = colourOf(look.palette, number);
       context.fillRect(3, line, MINIMAP - 5, 1);
     });
+    context.fillStyle = culpritColour(look.dark);
+    for (const line of begins) context.fillRect(1, line - 1, MINIMAP - 2, 4);
     this.map = { canvas, key };
     return canvas;
   }

@@ -43,8 +43,7 @@ export function TopBar() {
           <Levels />
         </>
       )}
-      <span class="fill" />
-      {info?.exported && <span class="soft note">{t("exportNote", info.exported.nodes, info.exported.of)}</span>}
+      {info?.exported ? <span class="soft note" title={exportNote(info.exported)}>{exportNote(info.exported)}</span> : <span class="fill" />}
       <More />
       <button class="quiet" onClick={changeTheme} title={t("theme")}>{state.dark.value ? "☾ " + t("dark") : "☀ " + t("light")}</button>
       <button class="quiet" onClick={changeLanguage} lang={state.language.value === "zh" ? "en" : "zh"}>{t("language")}</button>
@@ -52,6 +51,8 @@ export function TopBar() {
     </header>
   );
 }
+
+const exportNote = (exported: { nodes: number; of: number }): string => t("exportNote", exported.nodes, exported.of);
 
 export function changeTheme(): void {
   state.dark.value = !state.dark.value;

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from msprobe.terminal.printable import printable
+from msprobe.terminal.printable import beside, printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -147,7 +147,8 @@ class Culprit:
         """What a graph says at this node: in plain words, and on a second line by the names of the files."""
         if language == "zh":
             return _printable_lines(self.texts.chinese)
-        return f"{self.plain}\n{self.where}: {printable(self.reason)}"
+        new = beside(self.plain, printable(self.reason))
+        return f"{self.plain}\n{self.where}" + (f": {new}" if new and new not in self.where else "")
 
 
 # Where a graph shows what belongs to no call.

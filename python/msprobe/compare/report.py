@@ -16,6 +16,7 @@ from msprobe.files.atomic_file import write_text
 from msprobe.files.left_out import joined
 from msprobe.files.page import report_page
 from msprobe.layout.axes import axes_of
+from msprobe.terminal.printable import beside
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def _data(result: CompareResult, culprits: list[Culprit], embedded: set[int]) ->
             {
                 **culprit_content(culprit),
                 "plain": culprit.plain,
+                "reason": beside(culprit.plain, culprit.reason),
                 "sumText": culprit.sum_text,
                 "stack": [asdict(frame) for frame in culprit.top_frames(_MOST_FRAMES)],
                 "record": culprit.record or culprit.reference_record,

@@ -1,13 +1,13 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""A place where two runs may part."""
+"""A place where two runs may diverge."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from msprobe.terminal.printable import printable
+from msprobe.terminal.printable import beside, printable
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cause:
-    """A place where the runs may part."""
+    """A place where the runs may diverge."""
 
     stage: Stage
     part: Part
@@ -73,5 +73,5 @@ class Cause:
     def line(self) -> str:
         """The same with its step and reason, for a list."""
         at = "" if self.step is None or not self.plain else f"step {self.step}, "
-        reason = printable(self.reason)
+        reason = beside(self.said, printable(self.reason))
         return f"{at}{self.said}" + ("" if reason in self.said else f": {reason}")

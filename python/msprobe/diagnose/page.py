@@ -15,6 +15,7 @@ from msprobe.diagnose.answer_file import MOST_NOTICED, relative
 from msprobe.diagnose.curves import curves
 from msprobe.files.left_out import lines as missing_lines
 from msprobe.files.page import POLICY, bullets, card, file_beside, scriptless_page, shown
+from msprobe.terminal.printable import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,7 +57,7 @@ def _header(answer: Answer, a: Path, b: Path) -> str:
     lines += [f'<p class="reason">noticed: {shown(one)}</p>' for one in answer.noticed[:MOST_NOTICED]]
     if answer.cause is not None:
         sure = f'<span class="soft">(confidence {answer.cause.confidence:.0%})</span>'
-        lines.append(f'<p class="reason">{shown(answer.cause.reason)} {sure}</p>')
+        lines.append(f'<p class="reason">{shown(beside(answer.sentence, answer.cause.reason))} {sure}</p>')
     lines += [
         f'<dl class="inputs"><dt>reference</dt><dd><code>{shown(str(a))}</code></dd>',
         f"<dt>target</dt><dd><code>{shown(str(b))}</code></dd></dl>",
@@ -128,6 +129,8 @@ def _walk(answer: Answer) -> list[str]:
     for stage, title, _ in STAGES:
         word, sentence = stage_status(stage, answer)
         kind = word if word in ("cause", "equal", "rounding", "failed") else "other"
+        if sentence and answer.sentence.endswith(sentence):
+            sentence = "named above"
         rows.append(
             f'<tr class="{kind}"><td class="name">{shown(title)}</td><td class="word">{shown(word)}</td>'
             f"<td>{shown(sentence)}</td></tr>"
@@ -141,10 +144,11 @@ def _reports(answer: Answer, output: Path) -> list[str]:
         name = shown(part.part)
         if part.report is not None:
             name = f'<a href="{escape(relative(part.report, output), quote=True)}">{name}</a>'
+        sentence = "the answer above" if part.sentence == answer.sentence else part.sentence
         evidence = "".join(f'<br><span class="soft">{shown(line)}</span>' for line in part.evidence)
         rows.append(
             f'<tr><td class="name">{name}</td><td class="word">{shown(part.status)}</td>'
-            f"<td>{shown(part.sentence)}{evidence}</td></tr>"
+            f"<td>{shown(sentence)}{evidence}</td></tr>"
         )
     return rows
 

@@ -326,7 +326,7 @@ export function show(data) {
 
   function drawMarks(context) {
     const rows = state.rows;
-    context.fillStyle = css("--bad");
+    context.fillStyle = css("--culprit");
     for (const i of state.blamed) {
       const x = Math.round(chartX(i));
       if (x >= chart.left && x <= chart.width - chart.right) context.fillRect(x, chart.top, 1, chart.height - chart.top - chart.bottom);
