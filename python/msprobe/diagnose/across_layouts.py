@@ -125,6 +125,7 @@ class AcrossLayouts(Comparison):
             result = check_replicas(job)
         except Error:  # of one process, or nothing says what must be equal
             return []
+        self.notes += [f"in the {name}, {one}" for one in result.notes]
         if not result.mismatches:
             return []
         first = result.mismatches[0]

@@ -45,6 +45,7 @@ def console_text(result: ReplicaResult, output: Path, paint: Paint = PLAIN) -> s
         if others:
             lines += ["", f"  {len(others)} more in this step:"]
             lines += [f"    {printable(one.sentence)}" for one in others[:_MOST_LINES]]
+    lines += [f"  note: {printable(one)}" for one in result.notes]
     lines += ["", "  what should be equal, and why:"]
     lines += [f"    {printable(one)}" for one in result.layout[:_MOST_LINES]]
     if result.unknown:

@@ -15,6 +15,7 @@ from msprobe.files.ranges import numbers
 from msprobe.layout.copies import Copies
 from msprobe.layout.described import place_shards, read_description
 from msprobe.layout.job import each, items, section, sections
+from msprobe.layout.random_states import notes_of
 from msprobe.layout.tensor_entry import identity
 from msprobe.native import NothingToCompare, __version__
 from msprobe.result import Result
@@ -92,6 +93,8 @@ class ReplicaResult(Result):
     unknown: int = 0
     """Values of several ranks of which nothing says that they are copies."""
     left_out: list[LeftOut] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """Of the random numbers of the ranks in the first step."""
 
     @property
     def status(self) -> str:
@@ -135,6 +138,7 @@ class ReplicaResult(Result):
             "compared": self.compared,
             "unknown": self.unknown,
             "layout": self.layout,
+            "notes": self.notes,
             "not_compared": [one.content for one in joined(self.left_out)],
             "not_seen": list(NOT_SEEN),
             "inputs": {"run": str(run)},
@@ -152,6 +156,8 @@ def check_replicas(job: Job) -> ReplicaResult:
             continue
         place_shards(states, description)
         copies = copies or Copies(states)
+        if not result.steps:
+            result.notes = notes_of(states)
         result.steps.append(step)
         _check_step(result, step, states, before, copies)
         if result.mismatches:

@@ -169,3 +169,30 @@ def test_options_of_two_runs_are_refused(tmp_path: Path, capsys: pytest.CaptureF
     with pytest.raises(SystemExit):
         main([str(tmp_path), "--all-tables"])
     assert "--all-tables needs two runs" in capsys.readouterr().err
+
+
+def drawing(rank: int, data: str, seed: str, p: float = 0.1) -> State:
+    """A rank of a model with dropout."""
+    return {
+        **state(rank, weights={"a": entry("1")}, copies=ddp()),
+        "inputs": [{"model": "", "tensors": {"args.0": entry(data)}}],
+        "rng": {"step": {"torch.cpu": seed, "python": str(rank)}},
+        "modules": {"drop": {"class": "torch.nn.Dropout", "training": True, "settings": {"p": p}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "seeds", "p", "note"),
+    [
+        ("ab", "ss", 0.1, "data of their own and draw the same random numbers"),
+        ("aa", "st", 0.1, "the same data and draw other random numbers"),
+        ("ab", "st", 0.1, ""),
+        ("aa", "ss", 0.1, ""),
+        ("ab", "ss", 0.0, ""),
+    ],
+)
+def test_dropout_of_ranks(tmp_path: Path, data: str, seeds: str, p: float, note: str) -> None:
+    ranks = [drawing(rank, data[rank], seeds[rank], p) for rank in range(2)]
+    result = check_replicas(open_job(write_job(tmp_path / "run", [ranks])))
+    assert result.status == "equal"
+    assert (len(result.notes) == 1 and note in result.notes[0]) if note else result.notes == []
