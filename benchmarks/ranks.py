@@ -3,8 +3,8 @@
 """msprobe diagnose of many ranks: time, memory, what it writes, and whether it is right (docs/ranks.md).
 
 python benchmarks/ranks.py [RANKS ...]      (default: 64 256 1024)
-python benchmarks/ranks.py --writing        what 1,024 ranks of a model of 32 layers write, computed from one
-                                            of them; and the config pack, written by 1,024 processes
+python benchmarks/ranks.py --writing        what 1,024 ranks of a model of 4 and of 32 layers write, computed
+                                            from one of them; and the config pack, written by 1,024 processes
 
 Two runs of a small transformer are recorded in one process: sound, and with one gelu that gives 1.01 times
 too much at step 1. Of them come runs of many ranks, as links: one rank has the fault, at step 1 all have the
@@ -84,10 +84,11 @@ def main() -> None:
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="ranks-"))
     try:
         if asked.writing:
-            writing(folder, max(asked.ranks))
+            for layers in (4, 32):
+                writing(folder / f"{layers}", max(asked.ranks), layers)
             return
         record(folder)
-        print("| ranks | input | CPU s | peak MiB | written | answer |")
+        print("| ranks | both runs | CPU s | peak MiB | written | answer |")
         print("|---|---|---|---|---|---|", flush=True)
         for ranks in asked.ranks:
             print(measured(folder, ranks), flush=True)
@@ -105,17 +106,18 @@ def record(folder: Path) -> None:
             subprocess.run(command, cwd=folder, check=True)
 
 
-def writing(folder: Path, ranks: int) -> None:
+def writing(folder: Path, ranks: int, layers: int) -> None:
     """What `msprobe run` says a step costs, times the number of ranks; and their config pack."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "train.py").write_text(SCRIPT)
-    command = [sys.executable, "-m", "msprobe", "run", "--force", "-o", "deep", "train.py", "sound", "32"]
-    subprocess.run(command, cwd=folder, check=True)
-    files = [path for path in (folder / "deep").rglob("*") if path.is_file()]
+    command = [sys.executable, "-m", "msprobe", "run", "--force", "-o", "run", "train.py", "sound"]
+    subprocess.run([*command, str(layers)], cwd=folder, check=True)
+    files = [path for path in (folder / "run").rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)
-    computed = f"{len(files) * ranks:,} files, {size * ranks / 1e9:.1f} GB"
-    print(f"{ranks} ranks, 3 steps, 32 layers, computed from one: {computed}")
-    with zipfile.ZipFile(folder / "deep/config_check.zip") as pack:
+    joined = 2  # of all processes: losses and the config pack
+    computed = f"{(len(files) - joined) * ranks + joined:,} files, {size * ranks / 1e9:.1f} GB"
+    print(f"{ranks} ranks, 3 steps, {layers} layers, computed from one: {computed}")
+    with zipfile.ZipFile(folder / "run/config_check.zip") as pack:
         entries = {name: pack.read(name).decode() for name in pack.namelist()}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     for rank in range(ranks):
@@ -175,14 +177,14 @@ def measured(folder: Path, ranks: int) -> str:
     right = (cause["step"], cause["rank"], "gelu" in cause["name"]) == (1, bad, True)
     seconds = used.ru_utime + used.ru_stime
     return (
-        f"| {ranks} | {size_of(runs[1])} | {seconds:.1f} | {used.ru_maxrss / 1024:.0f} | {size_of(output)} | "
-        f"{'right' if right else 'wrong'}: {answer['sentence']} |"
+        f"| {ranks} | {megabytes(*runs)} | {seconds:.1f} | {used.ru_maxrss / 1024:.0f} | "
+        f"{megabytes(output)} | {'right' if right else 'wrong'}: {answer['sentence']} |"
     )
 
 
-def size_of(folder: Path) -> str:
+def megabytes(*folders: Path) -> str:
     """Links are counted as files."""
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    size = sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
     return f"{size / 1e6:.0f} MB"
 
 

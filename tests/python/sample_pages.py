@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from many_ranks import multiplied
+
 TRAIN = """
 import sys
 import torch
@@ -128,6 +130,8 @@ def made(folder: Path) -> dict[str, Path]:
     (folder / "model_a.pt").write_bytes((folder / "model3.pt").read_bytes())
     run("train.py")
     msprobe("diagnose", "run_a", "run_b", "-o", "answer")
+    _make_many_ranks(folder)
+    msprobe("diagnose", "many_a", "many_b", "-o", "many")
     msprobe("ckpt", "model_a.pt", "model1.pt", "-o", "checkpoint.json")
     run("records.py")
     msprobe("rl_compare", "rl_a", "rl_b", "-o", "rl")
@@ -136,6 +140,7 @@ def made(folder: Path) -> dict[str, Path]:
     pages = {
         "diagnosis": folder / "answer/index.html",
         "comparison": folder / "answer/dump/report.html",
+        "ranks": folder / "many/dump/report.html",
         "graph": folder / "answer/graph.html",
         "config": folder / "answer/config/report.html",
         "gradients": folder / "answer/gradients/report.html",
@@ -147,3 +152,13 @@ def made(folder: Path) -> dict[str, Path]:
     for name, path in pages.items():
         assert path.is_file(), f"there is no page of {name}: {sorted(folder.rglob('*.html'))}"
     return pages
+
+
+def _make_many_ranks(folder: Path) -> None:
+    """Two runs of 40 processes; of the target one has the fault, at step 2."""
+    sound, fault = folder / "run_a", folder / "run_b"
+    multiplied(folder / "many_a", [sound] * 40)
+    sources = [fault if rank == 27 else sound for rank in range(40)]
+    multiplied(folder / "many_b", sources, (2, fault))
+    for name in ("many_a", "many_b"):
+        (folder / name / "layout.yaml").write_text("ranks: {pp: 2, dp: 5, tp: 4}\nparameters: {}\n", "utf-8")

@@ -27,7 +27,10 @@ pytestmark = [
 
 AXE = Path(__file__).resolve().parents[2] / "viewer/node_modules/axe-core/axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
-NAMES = ("diagnosis", "comparison", "graph", "config", "gradients", "checkpoint", "rl", "check", "perturb")
+NAMES = (
+    *("diagnosis", "comparison", "ranks", "graph", "config"),
+    *("gradients", "checkpoint", "rl", "check", "perturb"),
+)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.layout.described import read_description
 from msprobe.layout.job import items, open_job, section, world_size
-from msprobe.native import InvalidArgument
+from msprobe.native import Error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,15 +24,13 @@ def axes_of(path: Path) -> list[Axis]:
     """Of a run or its dump, the innermost axis first: ranks that follow each other lie along it. Empty: it is
     not known.
     """
-    job = open_job(path)
-    state = job.first_state()
-    world = world_size(state) if state is not None else None
-    if state is None or world is None:
-        return []
     try:
+        job = open_job(path)
         described = read_description(job.folder)
-    except InvalidArgument:  # who needs its parameters says so
-        described = None
+    except Error:  # who needs what is in there says so
+        return []
+    state = job.first_state() or {}
+    world = world_size(state) or len(job.ranks)
     if described is not None and math.prod(described.axes.values()) == world:
         return [(str(name), size) for name, size in reversed([*described.axes.items()])]
     return _axes_of_groups(_named_groups(state), world)

@@ -6,7 +6,9 @@ leads to the row.
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 
 import pytest
 from browser import CHROMIUM, MISSING, Browser
@@ -210,3 +212,75 @@ def test_a_page_without_rows_opens(browser, tmp_path):
         "The rows of this pair are not in the page.",
         0,
     ]
+
+
+class TestManyRanks:
+    """64 of them in a grid: tensor, data and pipeline parallel."""
+
+    @pytest.fixture
+    def opened(self, browser, tmp_path):
+        layout = {
+            "world_size": 64,
+            "groups": [[*range(64)], [*range(4)], [*range(0, 32, 4)], [0, 32]],
+            "group_names": ["", "mesh_tp", "DATA_PARALLEL_GROUP", "mesh_pp"],
+        }
+        (tmp_path / "step0/rank0").mkdir(parents=True)
+        (tmp_path / "step0/rank0/dump.json").write_text("{}")
+        (tmp_path / "step0/rank0/diagnosis.json").write_text(json.dumps({"layout": layout}))
+        blamed = finding(step=1, rank=37)
+        rows = [report_rows(["a"], [100.0 * (step > 0)]) for step in range(2)]
+        pairs = [
+            pair(step, rank, [blamed] if (step, rank) == (1, 37) else [], rows[step])
+            for step in range(2)
+            for rank in range(64)
+        ]
+        compared = replace(result(pairs, [blamed]), target=tmp_path)
+        write_report(tmp_path / "report.html", compared, culprits_of(compared.verdict))
+        browser.open(tmp_path / "report.html")
+        return browser
+
+    def place(self, browser, rank, step=1):
+        """Of the middle of a cell: four of tp, then a gap; a stage is four rows, then a gap."""
+        column, row = rank % 8, rank % 32 // 8 + rank // 32 * 4
+        wide = 74 + 8 * 14 + 4 + 16
+        x, y = step * wide + 74 + column * 14 + column // 4 * 4, 22 + row * 14 + rank // 32 * 4
+        return browser.run(WORDS + f'return spot("cells", {x + 7}, {y + 7})')
+
+    def test_a_cell_says_where_its_rank_is(self, opened):
+        opened.page.mouse.move(*self.place(opened, 37))
+        told = opened.run(WORDS + 'return text("tip")')
+        assert "step 1, rank 37" in told
+        assert "tp 1, data parallel 1, pp 1" in told
+        assert "neighbours in tp, and one below each 32 of the same place in pp" in opened.run(
+            WORDS + 'return text("map-note")'
+        )
+
+    def test_the_one_that_began_stands_out(self, opened):
+        """As it is, and framed; those with it are pale, and those before it as they are."""
+        began, *others = (
+            self.place(opened, rank, step) for rank, step in ((37, 1), (36, 1), (20, 1), (20, 0))
+        )
+        frame = [began[0] - 8, began[1]]
+        gap_without = [began[0] - 8 - 14, began[1]]
+        colours = opened.run(
+            """
+            const canvas = document.getElementById("cells"), box = canvas.getBoundingClientRect();
+            const all = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            const at = ([x, y]) => {
+              const [left, top] = [x - box.left, y - box.top].map(one => Math.floor(one * devicePixelRatio));
+              return all.data.slice(4 * (top * all.width + left), 4 * (top * all.width + left) + 4).join();
+            };
+            """
+            + f"return {[began, *others, frame, gap_without]}.map(at)"
+        )
+        cause, beside, also_beside, before, framed, plain = colours
+        assert beside == also_beside  # both came with it
+        assert len({cause, beside, before}) == 3
+        assert framed != plain
+
+    def test_the_page_has_the_rows_of_the_ranks_that_tell_something(self, opened):
+        opened.click(*self.place(opened, 37))
+        assert opened.run(WORDS + 'return text("cut")') == ""
+        opened.click(*self.place(opened, 20))
+        told = opened.run(WORDS + 'return text("cut")')
+        assert "of the ranks with a finding and of one beside them" in told

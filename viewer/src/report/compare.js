@@ -155,7 +155,10 @@ export function show(data) {
     const [left, top] = map.grid.at(rank);
     return [map.left + x % map.across * gridWidth() + left, map.top + Math.floor(x / map.across) * gridHeight() + top];
   }
-  const hasBegun = pair => data.culprits.length > 0 && pair.step === data.culprits[0].step && (data.culprits[0].ranks ?? [data.culprits[0].rank]).includes(pair.rank);
+  const hasBegun = pair => {
+    const first = data.culprits[0];
+    return first !== undefined && pair.step === first.step && (pair.rank === first.rank || (first.ranks ?? []).includes(pair.rank));
+  };
   const isBehind = pair => data.culprits.length > 0 && pair.step >= data.culprits[0].step && !hasBegun(pair);
   const mapWeight = pair => pair.worst > 0 ? pair.worst : pair.unmeasured ? 1e-9 : 0;
 
