@@ -93,6 +93,8 @@ def viewer(page: ViewerPage, folder: Path, out: Path) -> None:
         way.tap(page, "f")
         way.tap(page, "ArrowRight")
         take(page, out / "viewer-first-divergence.png")
+        tab(page, "Data flow")
+        take(page, out / "viewer-data-flow.png")
         tab(page, "Ranks")
         page.until("document.querySelectorAll('.heat').length == 2")
         page.run("document.querySelectorAll('.heat')[1].querySelector('.cell').click()")
@@ -118,6 +120,8 @@ def viewer(page: ViewerPage, folder: Path, out: Path) -> None:
         way.press_exactly(page, "Match", ".buttons")
         page.until("document.querySelectorAll('.pairs li').length > 1")
         take(page, out / "viewer-match-dark.png")
+        tab(page, "Structure")
+        take(page, out / "viewer-structure-dark.png")
 
 
 def config_check(page: ViewerPage, folder: Path, out: Path) -> None:
@@ -132,6 +136,8 @@ def config_check(page: ViewerPage, folder: Path, out: Path) -> None:
     page.size(1000, 1120)
     page.open(report)
     take(page, out / "config_check_report.png")
+    page.run("document.querySelector('details[open]').scrollIntoView()")
+    take(page, out / "config_check_checks.png")
 
 
 def trend(page: ViewerPage, folder: Path, out: Path) -> None:

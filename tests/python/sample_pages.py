@@ -112,10 +112,16 @@ def made(folder: Path) -> dict[str, Path]:
         run("-m", "msprobe", *words, codes=codes)
 
     def run(*words: str, codes: tuple[int, ...] = (0,)) -> None:
+        # By its name alone: pages print commands as they were typed.
+        python = Path(sys.executable)
         done = subprocess.run(
-            [sys.executable, *words],
+            [python.name, *words],
             cwd=folder,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
+            },
             capture_output=True,
             text=True,
             timeout=300,

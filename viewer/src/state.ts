@@ -94,10 +94,10 @@ export const scale = computed<Scale>(() => {
   return known ?? { bounds: [], classes: 0, smallIsBad: false };
 });
 
-/** Where the difference begins, as the file says it; none in a colouring that is no measure of differences. */
+/** Where the difference begins, the first of the list; none in a colouring that is no measure of differences. */
 export const culprits = computed(() => {
   const isMeasure = info.value?.compare && !["overflow", "kind"].includes(colour.value.by);
-  return isMeasure ? (findings.value ?? []).filter((one) => one.sentence) : [];
+  return isMeasure ? (findings.value ?? []).slice(0, 1).filter((one) => !["rounding", "unmatched", "overflow"].includes(one.kind)) : [];
 });
 
 export const colours = computed(() => {

@@ -201,6 +201,7 @@ def _agree(result: GraphResult) -> bool:
 
 
 def _why(summary: GraphSummary) -> str:
+    from msprobe.graph.view import measured
     from msprobe.terminal.printable import printable
 
     if summary.mode == "structure":
@@ -210,7 +211,7 @@ def _why(summary: GraphSummary) -> str:
         )
     if summary.worst_ulps == 0:
         return "no node differs"
-    return f"{printable(summary.worst_node)} differs most, by {summary.worst_ulps:.3g} rounding errors"
+    return f"{printable(summary.worst_node)} differs most, {measured(summary.worst_ulps)}"
 
 
 def _show_build(asked: argparse.Namespace, result: GraphResult) -> int:

@@ -77,9 +77,7 @@ class GraphView(Result):
         if self._reference is None:
             return f"{len(self)} nodes of {self._target}"
         worst = self.worst(1)
-        differs = (
-            f"{worst[0].name} differs most, by {own_ulps(worst[0]):.3g} rounding errors" if worst else ""
-        )
+        differs = f"{worst[0].name} differs most, {measured(own_ulps(worst[0]))}" if worst else ""
         return f"{len(self)} nodes, {len(self.unmatched())} without a match; {differs or 'no node differs'}"
 
     def table(self) -> Sequence[dict[str, Cell]]:
@@ -132,6 +130,11 @@ class GraphView(Result):
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+
+def measured(ulps: float) -> str:
+    """A distance in words."""
+    return "without a measure" if ulps == float("inf") else f"by {ulps:.3g} rounding errors"
 
 
 def own_ulps(node: GraphNode) -> float:

@@ -103,6 +103,7 @@ def _has_graphs(folder: Path) -> bool:
 
 
 _EPILOG = """exit code: 0 the page was written, or the server ended; 2 an error.
+The curves of a run that was recorded with --with monitor: msprobe trend RUN --view
 Over ssh: ssh -L 6066:127.0.0.1:6066 HOST, then open the printed address here."""
 
 

@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"http://\S+")
 
 def main(words: list[str]) -> int:
     command = [sys.executable, "-m", "msprobe", *words]
-    if words[:1] == ["view"] and "--export" not in words:
+    if (words[:1] == ["view"] and "--export" not in words) or "--view" in words:
         return _view([*command, "--no-browser"])
     code = subprocess.run(command, check=False).returncode
     return 0 if code == 1 and "DOC_EXACT_CODES" not in os.environ else code

@@ -1,10 +1,15 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of the documentation runs, page by page, in a folder with what the page takes for granted."""
+"""Every command of the documentation runs, page by page, in a folder with what the page takes for granted.
+
+MSPROBE_TEST_SLOW=symptoms: those that start trainings on the pages by symptom, too; four minutes.
+"""
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import functools
 import json
 import os
 import re
@@ -16,11 +21,15 @@ from pathlib import Path
 
 import pytest
 from doc_blocks import PAGES, REPOSITORY, Block, blocks, console_commands
+from msprobe import cli
+from msprobe.cli import COMMANDS
 
 HERE = Path(__file__).parent
 SHELL = ("sh", "console")
 ALL = [block for page in PAGES for block in blocks(page)]
 RUN = [block for block in ALL if block.language in SHELL and not block.not_run]
+# Their whole pages, with the training of symptom_training.py.
+SYMPTOMS = "docs/symptoms/" if "symptoms" in os.environ.get("MSPROBE_TEST_SLOW", "") else None
 PAGES_TO_RUN = sorted({str(block.page.relative_to(REPOSITORY)) for block in RUN})
 
 # Commands that leave the machine, or change more than the folder they run in.
@@ -64,7 +73,11 @@ def shell(tmp_path: Path) -> Path:
     """A folder with the commands of the environment under test."""
     commands = tmp_path / "bin"
     commands.mkdir()
-    for name, words in (("msprobe", f'"{HERE / "doc_msprobe.py"}"'), ("python", "")):
+    for name, words in (
+        ("msprobe", f'"{HERE / "doc_msprobe.py"}"'),
+        ("python", ""),
+        ("torchrun", "-m torch.distributed.run --standalone"),
+    ):
         file = commands / name
         file.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', encoding="utf-8")
         file.chmod(0o755)
@@ -127,6 +140,24 @@ def _perturbed(records: Path, folder: Path) -> None:
     _copies(run_a="run_a", run_b="run_b")(records, folder)
 
 
+def _symptom_scripts(shell: Path, folder: Path) -> None:
+    training = (HERE / "symptom_training.py").read_text(encoding="utf-8")
+    for name in ("train.py", "reference/train.py", "train_old.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(training, encoding="utf-8")
+    (folder / "train_new.py").write_text(training.replace("default=1e-3", "default=2e-3"), encoding="utf-8")
+    for name in ("old-env", "new-env"):
+        (folder / name).mkdir()
+        (folder / name / "bin").symlink_to(shell)
+
+
+# Of docs/symptoms/rollout.md: what the training has when it saves.
+_ROLLOUT = """import torch
+tokens, mask = torch.randint(0, 100, (4, 6)), torch.ones(4, 6)
+rollout = -torch.rand(4, 6)
+old = rollout + 0.01
+"""
+
 PREPARE: dict[str, Callable[[Path, Path], None]] = {
     "README.md": _training_script,
     "docs/accuracy.md": _copies(dump__json="tensors/step0/rank0/dump.json"),
@@ -177,7 +208,11 @@ def test_the_commands_of_a_page_run(name: str, records: Path, shell: Path, tmp_p
     # A copy: what is recorded has the state of the repository around the script.
     shutil.copytree(REPOSITORY / "examples", folder / "examples")
     PREPARE.get(name, lambda records, folder: None)(records, folder)
+    is_whole = SYMPTOMS is not None and name.startswith(SYMPTOMS)
+    if is_whole:
+        _symptom_scripts(shell, folder)
     environment = {
+        **({"DOC_SAVES": "1"} if name == "docs/symptoms/resume.md" else {}),
         "PATH": f"{shell}{os.pathsep}{os.environ['PATH']}",
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
@@ -185,8 +220,11 @@ def test_the_commands_of_a_page_run(name: str, records: Path, shell: Path, tmp_p
     for block in blocks(REPOSITORY / name):
         if block.file:
             (folder / block.file).write_text(block.text, encoding="utf-8")
-        elif block.not_run:
+        elif block.not_run and not is_whole:
             continue
+        elif block.language == "python" and is_whole:
+            result = run([sys.executable, "-c", _ROLLOUT + block.text], folder, **environment)
+            assert result.returncode == 0, f"{block}:\n{result.stdout}"
         elif block.language == "sh":
             result = run(["bash", "-euo", "pipefail", "-c", block.text], folder, **environment)
             assert result.returncode == 0, f"{block}:\n{result.stdout}"
@@ -220,6 +258,43 @@ def test_every_block_with_commands_says_so() -> None:
 
 def test_what_is_run_stays_in_its_folder() -> None:
     assert [str(block) for block in RUN if _NOT_IN_A_TEST.search(block.text)] == []
+
+
+# `msprobe run --steps 5`, in a sentence or a table; what stands behind a script or a launcher is not ours.
+_INLINE = re.compile(r"`msprobe ([a-z_]+)((?: [^`]*)?)`")
+_OF_THE_PROGRAM = re.compile(r" \S+\.(?:py|ipynb)\b| '| -m | torchrun | python ")
+_ELSEWHERE = ("docs/migration.md", "docs/compatibility.md", "docs/adr/")  # options of mindstudio-probe
+
+
+def test_commands_and_options_inside_of_sentences_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = []
+    for page in PAGES:
+        name = str(page.relative_to(REPOSITORY))
+        if name.startswith(_ELSEWHERE):
+            continue
+        for command, words in _INLINE.findall(page.read_text(encoding="utf-8")):
+            if command == "help":
+                continue
+            if command not in COMMANDS:
+                wrong.append(f"{name}: msprobe {command}: no such command")
+                continue
+            options = re.findall(r"(?<= )--[a-z][a-z-]*", _OF_THE_PROGRAM.split(words)[0])
+            wrong += [
+                f"{name}: msprobe {command} {option}: no such option"
+                for option in options
+                if option not in _help(command, capsys)
+            ]
+    assert wrong == []
+
+
+@functools.cache
+def _help(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """With the options of mindstudio-probe, which some pages name."""
+    capsys.readouterr()
+    for words in ([command, "--help"], ["help", "mindstudio"]):
+        with contextlib.suppress(SystemExit):
+            cli.main(words)
+    return capsys.readouterr().out
 
 
 def test_python_and_json_of_the_pages_can_be_read() -> None:

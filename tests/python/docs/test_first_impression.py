@@ -26,6 +26,13 @@ def test_every_link_of_the_readme_leads_somewhere() -> None:
     assert [link for link in links if not (REPOSITORY / link).exists()] == []
 
 
+def test_every_picture_of_the_pages_is_made_by_the_command() -> None:
+    """One that nothing makes shows words and places of an earlier version."""
+    images = REPOSITORY / "docs/images"
+    maker = (images / "make.py").read_text(encoding="utf-8")
+    assert [file.name for file in images.glob("*.png") if f'"{file.name}"' not in maker] == []
+
+
 def test_the_picture_is_small_needs_nothing_and_shows_the_three_commands() -> None:
     text = PICTURE.read_text(encoding="utf-8")
     assert len(text) < 500_000

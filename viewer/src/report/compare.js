@@ -75,7 +75,7 @@ export function show(data) {
     $("notes").append(...notes.map(note => element("li", {textContent: visible(note)})));
     const counts = data.counts;
     showTiles([["items of both", counts.matched], ["only in the target", counts.unmatched], ["only in the reference", counts.only_in_reference],
-                   ["fail a threshold", counts.failing], ["steps", counts.steps], ["ranks", counts.ranks]]);
+                   ["fail a threshold", counts.failing], [counts.steps === 1 ? "step" : "steps", counts.steps], [counts.ranks === 1 ? "rank" : "ranks", counts.ranks]]);
     $("footer").textContent = `Made by msprobe ${data.version}. All values are in the result tables; verdict.json has the answer for programs.`;
   }
 
