@@ -32,7 +32,7 @@ export function Legend() {
   return (
     <div class="legend" role="group" aria-label={`${t("colourBy")}: ${scaleName(state.colour.value.by)}. ${t("filterHint")}`}>
       {state.culprits.value.length > 0 && (
-        <button class="class" title={t("firstDivergence")} onClick={() => void attempt(() => showFinding(0))}>
+        <button class="begins" title={t("firstDivergence")} onClick={() => void attempt(() => showFinding(0))}>
           <i style={{ background: culpritColour(state.dark.value) }} />
           {t("legendCulprit")}
         </button>

@@ -176,7 +176,7 @@ def test_dark_and_chinese(shown):
     page.run("[...document.querySelectorAll('.top .quiet')][0].click()")
     page.until("document.documentElement.dataset.theme")
     page.run("[...document.querySelectorAll('.top .quiet')][1].click()")
-    page.until("document.body.innerText.includes('训练从哪里开始分开')")
+    page.until("document.body.innerText.includes('训练从哪里开始偏离')")
     page.run("[...document.querySelectorAll('.top .quiet')][1].click()")
     page.run("[...document.querySelectorAll('.top .quiet')][0].click()")
 
