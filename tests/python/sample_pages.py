@@ -6,12 +6,14 @@ and for the test that every page can be read.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 from many_ranks import multiplied
+from msprobe.files.regular_file import read_text
 
 TRAIN = """
 import sys
@@ -166,5 +168,14 @@ def _make_many_ranks(folder: Path) -> None:
     multiplied(folder / "many_a", [sound] * 40)
     sources = [fault if rank == 27 else sound for rank in range(40)]
     multiplied(folder / "many_b", sources, (2, fault))
+    layout = {
+        "world_size": 40,
+        "groups": [[*range(40)], [*range(4)], [*range(0, 20, 4)], [0, 20]],
+        "group_names": ["", "mesh_tp", "mesh_dp", "mesh_pp"],
+    }
     for name in ("many_a", "many_b"):
-        (folder / name / "layout.yaml").write_text("ranks: {pp: 2, dp: 5, tp: 4}\nparameters: {}\n", "utf-8")
+        file = folder / name / "dump/step0/rank0/diagnosis.json"
+        state = json.loads(read_text(file))
+        file.write_text(
+            json.dumps({**state, "layout": layout}), "utf-8"
+        )  # beside step.zip it stands before it

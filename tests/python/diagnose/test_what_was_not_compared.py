@@ -231,6 +231,16 @@ class TestOtherNumbersOfRanks:
         few = multiplied(tmp_path / "few", [sound] * 2)
         assert diagnosed(many, few, tmp_path).status == "equal"
 
+    def test_ranks_of_one_run_alone_are_told_where_the_fault_is_in_them(self, recorded, tmp_path):
+        sound, faulty = recorded
+        many = multiplied(tmp_path / "many", [sound, sound, sound, faulty], (1, faulty))
+        few = multiplied(tmp_path / "few", [sound] * 2)
+        for runs, side in (((few, many), "target"), ((many, few), "reference")):
+            answer = diagnosed(*runs, tmp_path)
+            assert answer.status == "differ"
+            assert f"ranks 2-3, run.rank*.json (only in the {side})" in lines(answer.not_compared, 20)
+            assert "rank" not in answer.sentence  # of the logical run, which has no rank to blame
+
     def test_the_loss_of_each_rank_is_looked_at(self, runs, damaged, tmp_path):
         run = damaged("same", "dump")
         *others, row = (run / "losses.ranks.csv").read_text().split()

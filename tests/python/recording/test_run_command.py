@@ -308,7 +308,11 @@ distributed.destroy_process_group()
             assert run_file(tmp_path / "out", rank)["models"][0]["class"] == "Linear"
             assert run_file(tmp_path / "out", rank)["recorded"]["losses"] == "losses.ranks.csv"
         assert {rank: len(losses) for rank, losses in losses_of(tmp_path / "out").items()} == {0: 2, 1: 2}
-        assert not [*(tmp_path / "out").glob("losses.rank[0-9]*")]
+        names = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.*")}
+        of_ranks = ("run.rank{}.json", "dump/step0/rank{}/step.zip", "grad_probe/rank{}/gradients.msprobe")
+        assert names == {"losses.ranks.csv", "config_check.zip"} | {
+            name.format(rank) for name in of_ranks for rank in (0, 1)
+        }
 
 
 class TestFaultsOfOurs:
