@@ -243,7 +243,9 @@ class StateWalk {
   }
 
   Place gradient_place(const EntryPair& entry) const {
-    if (calls_.walk.compared == 0) return is_joined() ? computed_in_parts(entry) : unknown(entry);
+    // Of calls only modules are joined, and no backward pass.
+    if (is_joined()) return computed_in_parts(entry);
+    if (calls_.walk.compared == 0) return unknown(entry);
     if (const auto facts = tensor_of(*entry.reference); facts.has_value()) {
       if (const metrics::Distance* made = calls_.gradients_of_parameters.find(*facts); made != nullptr) {
         return made_of(entry, Gain::kSum, {source_of(*made, tensor_of(*facts))});
