@@ -101,25 +101,31 @@ def run_forked(command: Any, work: Path, folder: Path, limit: float | None) -> i
 # ---- a hunt
 
 
-def command_of(model: str, names: tuple[str, ...], noise: int = 0) -> Any:
+NOISE = {"environment": "1000", "command": "1000"}
+"""Another device's rounding: the target's environment has it, or its command asks for it."""
+
+
+def command_of(model: str, names: tuple[str, ...], noise: str = "") -> Any:
     from msprobe.experiment.command_line import Command
     from training import RECIPES
 
     ranks = RECIPES[model].ranks
     start = ("torchrun", "--nproc-per-node", str(ranks)) if ranks > 1 else (sys.executable,)
-    more = ("--noise", str(noise)) if noise else ()
-    return Command((*start, str(SCRIPT), model, *names, *more), {"OMP_NUM_THREADS": "1"}, HERE / "kernels")
+    more = ("--noise", NOISE[noise]) if noise == "command" else ()
+    variables = {"PLANTED_NOISE": NOISE[noise]} if noise == "environment" else {}
+    variables["OMP_NUM_THREADS"] = "1"
+    return Command((*start, str(SCRIPT), model, *names, *more), variables, HERE / "kernels")
 
 
-def folder_of(out: Path, names: tuple[str, ...], noise: int) -> Path:
-    return out / "+".join((*names, *(["noise"] if noise else [])))
+def folder_of(out: Path, names: tuple[str, ...], noise: str) -> Path:
+    return out / "+".join((*names, *([f"noise_{noise}"] if noise else [])))
 
 
-def hunted(out: Path, model: str, names: tuple[str, ...], noise: int = 0) -> dict[str, Any]:
+def hunted(out: Path, model: str, names: tuple[str, ...], noise: str = "") -> dict[str, Any]:
     """What the hunt answers. Of several faults each is given the runs that one is given otherwise."""
     from msprobe.experiment import launch
     from msprobe.hunt.hunting import hunt
-    from msprobe.hunt.runs import Hunt
+    from msprobe.hunt.runs import SIDES, Hunt
 
     folder = folder_of(out, names, noise)
     file = folder / "hunt.json"
@@ -128,13 +134,14 @@ def hunted(out: Path, model: str, names: tuple[str, ...], noise: int = 0) -> dic
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         asked = Hunt(command_of(model, ()), command_of(model, names, noise), folder, limit=LIMIT)
-        asked = replace(asked, most_runs=asked.most_runs * len(names))
+        there = command_of(model, (), noise) if noise == "environment" else None
+        asked = replace(asked, most_runs=asked.most_runs * len(names), reference_there=there)
         try:
             hunt(asked)
         except Exception as error:
             content = {"status": "failed", "sentence": f"{type(error).__name__}: {error}"}
             file.write_text(json.dumps(content), encoding="utf-8")
-        for side in ("reference", "target"):
+        for side in SIDES:
             shutil.rmtree(folder / side, ignore_errors=True)
     return json.loads(file.read_text(encoding="utf-8"))
 
@@ -150,7 +157,7 @@ def names_place(folder: Path, answer: dict[str, Any], place: str) -> bool:
     return any(re.search(place, text) for text in said)
 
 
-def row_of(out: Path, names: tuple[str, ...], model: str, places: list[str], noise: int) -> dict[str, Any]:
+def row_of(out: Path, names: tuple[str, ...], model: str, places: list[str], noise: str) -> dict[str, Any]:
     answer = hunted(out, model, names, noise)
     right = answer["status"] == "proved" and all(
         names_place(folder_of(out, names, noise), answer, place) for place in places
@@ -198,11 +205,11 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="one of so many")
     parser.add_argument("--pairs", action="store_true", help="20 pairs of two independent faults")
     parser.add_argument("--healthy", action="store_true", help="pairs without a fault")
-    parser.add_argument("--noise", action="store_true", help="with the rounding of another device")
+    parser.add_argument("--noise", choices=NOISE, default="", help="with the rounding of another device")
     parser.add_argument("--known", action="store_true", help="only those that were hunted before")
     parser.add_argument("--page", type=Path)
     asked = parser.parse_args()
-    noise = 1000 if asked.noise else 0
+    noise = asked.noise
     if asked.pairs:
         cases = [((a.name, b.name), a.model, [a.place, b.place]) for a, b in pairs_of(list(FAULTS))]
     elif asked.healthy:

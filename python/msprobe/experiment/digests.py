@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe.experiment.along_the_training import AlongTheTraining
 from msprobe.files.append_file import append_lines
@@ -19,6 +19,9 @@ from msprobe.files.loss_files import losses_of
 from msprobe.files.regular_file import read_text
 from msprobe.native import InvalidArgument, torch_adapter
 from msprobe.training.torch_state import memory_of, random_states
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 KINDS = (
     "initial weights",
@@ -211,7 +214,7 @@ def _parting(step: int, rank: int, a: Any, b: Any, ignores: tuple[str, ...]) -> 
     return None
 
 
-def random_states_of(runs: list[Path], parting: Parting) -> list[str]:
+def random_states_of(runs: Sequence[Path], parting: Parting) -> list[str]:
     """The generators whose states differ between two runs at the beginning of the step that parts."""
     states: list[dict[str, str]] = []
     for folder in runs:
@@ -220,7 +223,14 @@ def random_states_of(runs: list[Path], parting: Parting) -> list[str]:
     return [name for name in states[0] if name in states[1] and states[0][name] != states[1][name]]
 
 
-def noise_of_losses(folders: list[Path]) -> list[tuple[int, float]]:
+def drawn_apart(runs: Sequence[Path], parting: Parting) -> list[str]:
+    """Those of them that somebody draws from in this step, in the first run."""
+    states = {line["step"]: line["random generators"] for line in read_digests(runs[0]).get(parting.rank, [])}
+    now, then = states.get(parting.step, {}), states.get(parting.step + 1, {})
+    return [name for name in random_states_of(runs, parting) if then.get(name, "") != now.get(name)]
+
+
+def noise_of_losses(folders: Sequence[Path]) -> list[tuple[int, float]]:
     """For each step the largest relative difference of the losses of the runs."""
     series = [
         [float(text) if text else 0.0 for text in losses_of(folder).get(0, {}).values()] for folder in folders

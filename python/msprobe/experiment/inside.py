@@ -79,19 +79,29 @@ def _recorders(plan: Plan) -> list[Recorder]:
         result.append(_Names(Path(plan.folder)))
     result += changes.recorders(plan.changes)
     if plan.keeps is not None:
-        result += keepers(Path(plan.folder), range(*plan.keeps), plan.keeps_values, plan.keeps_modules)
+        again = Path(plan.again) if plan.again else None
+        steps, first = range(*plan.keeps), plan.keeps[0] if plan.keeps_given else None
+        folder = Path(plan.folder)
+        result += keepers(folder, steps, plan.keeps_values, plan.keeps_modules, first, again)
     return [*result, DigestRecorder(Path(plan.folder), rank_of_process())]
 
 
 def keepers(
-    folder: Path, steps: Container[int], values: Sequence[str], modules: Sequence[str]
+    folder: Path,
+    steps: Container[int],
+    values: Sequence[str],
+    modules: Sequence[str],
+    first: int | None = None,
+    again: Path | None = None,
 ) -> list[Recorder]:
-    """What keeps values of these kinds (kept.KINDS) of `steps`, and the calls of modules in them."""
+    """What keeps values of these kinds (kept.KINDS) of `steps`, and the calls of modules in them. first,
+    again: see ModuleKeeper.
+    """
     from msprobe.experiment.feed import Keeper
     from msprobe.experiment.transplant import ModuleKeeper
 
     result: list[Recorder] = [Keeper(folder, steps, values)] if values else []
-    return [*result, *([ModuleKeeper(folder, steps, modules)] if modules else [])]
+    return [*result, *([ModuleKeeper(folder, steps, modules, first, again)] if modules else [])]
 
 
 class _Names(AtModules):

@@ -67,6 +67,10 @@ class Plan:
     """In these steps: values of these kinds (kept.KINDS)."""
     keeps_modules: tuple[str, ...] = ()
     """In these steps: what calls of these modules return, and their gradients."""
+    keeps_given: bool = False
+    """In the first of these steps also what these calls are given."""
+    again: str = ""
+    """The folder of a run that kept that: the modules are given it here, too, before the optimizer steps."""
     lists_modules: bool = False
     """Write the names of the modules that the first step calls."""
 

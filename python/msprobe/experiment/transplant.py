@@ -13,9 +13,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.experiment import kept
+from msprobe.experiment import kept, updates
 from msprobe.experiment.at_modules import AtModules, in_place_of_weights, weights_of
 from msprobe.experiment.ending import end_process
+from msprobe.experiment.made_again import MadeAgain, given_to, make_again, write_made_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
@@ -31,10 +32,23 @@ class ModuleKeeper(AtModules):
 
     name = "modules that are kept"
 
-    def __init__(self, folder: Path, steps: Container[int], paths: Sequence[str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        steps: Container[int],
+        paths: Sequence[str],
+        first: int | None = None,
+        again: Path | None = None,
+    ) -> None:
+        """first: the step of which what the calls are given is kept, too; None: of none. again: the folder of
+        a run that kept it: the modules are given that here, too, before the optimizer steps (made_again.py).
+        """
         super().__init__(paths)
         self._folder = folder
         self._steps = steps
+        self._first = first
+        self._again = again
+        self._arguments: dict[str, tuple[Any, Any]] = {}
         self._tensors: dict[str, Any] = {}
         self._outputs: dict[str, list[bool]] = {}
 
@@ -43,17 +57,52 @@ class ModuleKeeper(AtModules):
 
     def drop_step(self, step: int) -> None:
         super().drop_step(step)
-        self._tensors, self._outputs = {}, {}
+        self._tensors, self._outputs, self._arguments = {}, {}, {}
 
     def end_step(self, step: int) -> None:
         super().end_step(step)
         if self.is_on():
             kept.write(kept.path_of(self._folder, step, KIND), self._tensors, {"outputs": self._outputs})
-            self._tensors, self._outputs = {}, {}
+            self._tensors, self._outputs, self._arguments = {}, {}, {}
+
+    def models_found(self, models: list[Any]) -> None:
+        super().models_found(models)
+        if self._again is not None:
+            updates.listen(self._before_update)
+
+    def close(self) -> None:
+        updates.leave(self._before_update)
+        super().close()
+
+    def _before_update(self, _: Any) -> None:
+        """All gradients of the step are there, and weights and the step are still what they were."""
+        if self._again is None or self.step != self._first:
+            return
+        self._is_open = False
+        try:
+            self._make_again(self._again)
+        finally:
+            self._is_open, self._again = True, None
+
+    def _make_again(self, folder: Path) -> None:
+        other = kept.read(kept.path_of(folder, self.step, KIND))[0]
+        found: list[MadeAgain] = []
+        for place, (args, kwargs) in self._arguments.items():
+            module = self.modules[place.rpartition(":")[0]]
+
+            def call(tensors: list[Any], module: Any = module, given: Any = (args, kwargs)) -> list[Any]:
+                args, kwargs = _with_tensors(given, lambda number, _: tensors[number])
+                return _tensors_of(module(*args, **kwargs))
+
+            found.append(make_again(module, place, call, self._tensors, other))
+        write_made_again(self._folder, found)
 
     def answer(self, path: str, number: int, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         identity, module, place = _functions()[0], self.modules[path], f"{path}:{number}"
         weights = {}
+        if path and self.step == self._first:
+            self._tensors.update(given_to(place, module, _tensors_of((args, kwargs))))
+            self._arguments[place] = args, kwargs
         if path:  # of the model itself only what it returns is of interest
             args, kwargs = _with_tensors(
                 (args, kwargs), lambda n, one: identity.apply(one, self._taker(f"{place}.input.{n}"))

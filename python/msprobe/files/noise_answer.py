@@ -63,6 +63,12 @@ def merged(answers: Iterable[NoiseAnswer]) -> NoiseAnswer:
     return NoiseAnswer(amplification, loss)
 
 
+def as_answer(loss: Iterable[tuple[int, float]]) -> dict[str, Any]:
+    """The content of the file, of repeated runs. loss: step, relative difference of the losses."""
+    entries = [{"step": step, "relative": value} for step, value in loss]
+    return {"format": _FORMAT, "tool": "repeat", "amplification": {}, "expected_loss": entries}
+
+
 def find_answers(path: Path) -> list[Path]:
     """The files verdict.json of a perturbed run: `path` itself, in the folder `path`, or in its folder
     "perturb", one for each rank. Empty: it is none.

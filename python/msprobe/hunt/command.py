@@ -40,6 +40,8 @@ def main(arguments: list[str]) -> int:
     output = Path(asked.output).absolute()
     reference = parse_command(asked.reference)
     target = reference if asked.target is None else parse_command(asked.target)
+    there = _placed(reference, asked.target_python, asked.target_env)
+    is_moved = bool(asked.target_python or asked.target_env) and reference != target
     reference = _placed(reference, asked.reference_python, asked.reference_env)
     target = _placed(target, asked.target_python, asked.target_env)
 
@@ -47,7 +49,18 @@ def main(arguments: list[str]) -> int:
         if not asked.quiet:
             print(f"msprobe: {text}", file=sys.stderr, flush=True)
 
-    wanted = Hunt(reference, target, output, asked.stop, asked.limit, asked.max_runs, said, asked.max_time)
+    wanted = Hunt(
+        reference,
+        target,
+        output,
+        stop=asked.stop,
+        limit=asked.limit,
+        most_runs=asked.max_runs,
+        said=said,
+        most_seconds=asked.max_time,
+        noise=tuple(map(Path, asked.noise)),
+        reference_there=there if is_moved else None,
+    )
     if asked.force or is_of_other_commands(wanted):
         new_experiment(output, FILE, SIDES, force=asked.force)
     answer = hunt(wanted)
@@ -99,6 +112,14 @@ def _parser() -> argparse.ArgumentParser:
         )
     add("-o", "--output", metavar="OUT", default="./hunt", help="folder for the runs (default: ./hunt)")
     add("--stop", metavar="N", type=whole_number, help="end each run after N steps (default: as it ends)")
+    add(
+        "--noise",
+        metavar="RUN",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="what msprobe repeat or msprobe perturb left of the reference: a run follows it within this",
+    )
     add_limits(parser)
     add("--max-time", metavar="SECONDS", type=whole_number, help="begin no run after (default: none)")
     add_force(parser)

@@ -12,7 +12,7 @@ from msprobe.native import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_TEXTS = ("reference", "target", "output", "reference_python", "target_python")
+_TEXTS = ("reference", "target", "output", "reference_python", "target_python", "noise")
 _NUMBERS = ("stop", "limit", "max_runs", "max_time")
 _VARIABLES = ("reference_env", "target_env")
 

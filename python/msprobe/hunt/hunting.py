@@ -5,34 +5,33 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msprobe.experiment.changes import BACKENDS
-from msprobe.experiment.digests import first_parting, random_states_of
+from msprobe.experiment.digests import first_parting, noise_of_losses, random_states_of
 from msprobe.experiment.inside import COMPILED
 from msprobe.experiment.plan import Change
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.json_file import read_object
 from msprobe.hunt.answer import FILE, FOLDER, PAGE, Answer, Cause, page_html
 from msprobe.hunt.candidates import Setting, settings_of, values_of
+from msprobe.hunt.following import DRAWN, Follower
 from msprobe.hunt.reproduction import write_call, write_change
 from msprobe.hunt.runs import Hunt, OutOfRuns, Runs
 from msprobe.hunt.values import WORDS, Put, proved_by_values
-from msprobe.native import Error, InvalidArgument, NothingToCompare
+from msprobe.native import Error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from msprobe.diagnose.answer import Answer as Diagnosis
     from msprobe.diagnose.cause import Cause as Suspected
     from msprobe.experiment.digests import Parting
     from msprobe.hunt.answer import Status
+    from msprobe.hunt.following import Followed
     from msprobe.hunt.values import Proved
 
-_DRAWN = ("random generators",)
 _RECORDED = "0-2"
 _LAST_RECORDED = 2
 _FED_OF_STAGE = {
@@ -69,7 +68,7 @@ class _Left:
 
     parting: Parting
     causes: Sequence[Suspected]
-    runs: list[Path]
+    runs: Sequence[Path]
     """That were compared: of the reference, of the target."""
 
 
@@ -77,39 +76,81 @@ class _Hunting:
     def __init__(self, asked: Hunt) -> None:
         self.asked = asked
         self._runs = Runs(asked)
+        self._follower = Follower(asked.output / "diagnosis", asked.noise, asked.said)
         self._parting: Parting | None = None
         self._diagnosis: Path | None = None
         self._diagnosed_run = asked.output
         self._suspected = ""
         self._rounds = 0
+        self._mended: Followed | None = None
+        """The last that was tried of settings."""
 
     def answer(self) -> Answer:
         both = self._runs.both("1", steps=_RECORDED, stop=self.asked.stop)
-        self._parting = first_parting(*both, ignores=_DRAWN)
-        if self._parting is None:
-            return self._ended("equal", "The target follows the reference: equal to the bit in every step")
-        self.asked.said(f"they diverge at {self._parting.said}")
+        found = self._compared("1", *both)
+        if found.follows:
+            return self._following(found)
         try:
-            return self._searched(self._parting, both)
+            if self.asked.reference_there is not None:
+                found = self._in_one_environment(found)
+            return self._following(found) if found.follows else self._searched(found)
         except OutOfRuns:
-            sentence = f"First difference: {self._parting.said}; the runs are spent (--max-runs, --max-time)"
+            said = "" if self._parting is None else self._parting.said
+            sentence = f"First difference: {said}; the runs are spent (--max-runs, --max-time)"
             return self._ended("unproved", sentence)
+
+    def _following(self, found: Followed) -> Answer:
+        if found.diagnosis is None:
+            return self._ended("equal", "The target follows the reference: equal to the bit in every step")
+        sentence = found.diagnosis.sentence
+        noise = "; no more than the reference from itself" if self._follower.knows_noise else ""
+        return self._ended("equal", sentence + noise)
+
+    def _compared(self, name: str, reference: Path, target: Path) -> Followed:
+        """What the answer is about from here on."""
+        found = self._follower.compared(name, reference, target)
+        self._parting = found.leaves or found.parting
+        if self._parting is not None:
+            self.asked.said(f"they diverge at {self._parting.said}")
+        if found.report is not None:
+            self._diagnosis, self._diagnosed_run = found.report, target
+        return found
 
     # ---- the stages
 
-    def _searched(self, parting: Parting, both: list[Path]) -> Answer:
-        diagnosis = self._diagnosed("1", *both)
-        if diagnosis is not None and diagnosis.follows:
-            return self._ended("equal", diagnosis.sentence)
-        if (diagnosis is None or diagnosis.cause is None) and parting.step > _LAST_RECORDED:
+    def _in_one_environment(self, found: Followed) -> Followed:
+        """Runs the reference in the environment of the target. Where this differs by rounding alone it is
+        the reference from here on: what the two commands differ by shows to the bit there.
+        """
+        here = self._runs.folder("reference", "1")
+        there = self._runs.run("there", "1", steps=_RECORDED, stop=self.asked.stop)
+        moved = self._follower.compared("environment", here, there)
+        words = "is itself to the bit"
+        if not moved.is_exact:
+            losses = max((value for _, value in noise_of_losses([here, there])), default=0.0)
+            words = (
+                f"differs by {'rounding' if moved.follows else 'more than rounding'}, losses by {losses:.1e}"
+            )
+        self._runs.note("reference", (), f"in the environment of the target: {words}")
+        if not moved.follows:
+            return found
+        self._runs.move_reference()
+        return self._compared("1_there", there, self._runs.folder("target", "1"))
+
+    def _searched(self, found: Followed) -> Answer:
+        parting = found.leaves
+        assert parting is not None
+        if not found.causes and parting.step > _LAST_RECORDED:
             both = self._runs.both("2", steps=str(parting.step), stop=parting.step + 1)
-            diagnosis = self._diagnosed("2", *both)
-        causes = _causes(diagnosis)
-        self._suspected = "" if diagnosis is None else diagnosis.sentence
-        settings, left = self._proved_settings(_Left(parting, causes, both))
+            again = self._follower.compared("2", *both)
+            if again.diagnosis is not None:
+                found = again
+                self._diagnosis, self._diagnosed_run = found.report, both[1]
+        self._suspected = "" if found.diagnosis is None else found.diagnosis.sentence
+        settings, left = self._proved_settings(_Left(parting, found.causes, found.runs))
         if left is None:
             return self._of_settings(settings)
-        if (both[1] / COMPILED).exists() and not settings:
+        if (found.runs[1] / COMPILED).exists() and not settings:
             compiled = self._of_compiler()
             if compiled is not None:
                 return compiled
@@ -117,46 +158,73 @@ class _Hunting:
         proved = proved_by_values(self._runs, puts, left.parting, settings, self._behind) if puts else None
         if proved is not None:
             return self._of_values(proved, settings)
+        return self._of_noise() or self._unproved(parting, found.causes)
+
+    def _unproved(self, parting: Parting, causes: Sequence[Suspected]) -> Answer:
         proof = (
             "not proved: no setting that differs mends it, and neither does what was put in of the reference"
         )
-        sentence = self._itself(parting) or self._suspected or f"First difference: {parting.said}"
+        sentence = self._suspected or f"First difference: {parting.said}"
+        if causes:
+            again = [
+                one
+                for one in self._runs.made_again
+                if one.makes_difference and one.module == causes[0].module
+            ]
+            if again:  # beyond rounding, as the diagnosis has it
+                said = f"what {again[0].module} computes in step {parting.step}: {causes[0].said}"
+                proof = f"{again[0].said}; whether nothing else differs was not to be shown"
+                what = [Cause(said, ())]
+                return self._ended("proved", f"Proved: {said}", proof, what, self._call_again(causes))
         return self._ended("unproved", sentence, proof, (), self._call_again(causes))
 
-    def _itself(self, parting: Parting) -> str:
-        """What is said where the reference does not even follow itself; empty: it does."""
-        last = parting.step + 1
-        again = self._runs.run("reference", "again", stop=last)
-        leaves = first_parting(self._runs.folder("reference", "1"), again, steps=(0, last), ignores=_DRAWN)
+    def _of_noise(self) -> Answer | None:
+        """What is said where the reference does not follow itself to the bit: whether that explains the
+        target, and else the search once more, with this as the noise; None: it does follow itself.
+        """
+        if self._follower.knows_noise:
+            return None
+        both = [self._runs.folder("reference", "1"), self._again()]
+        leaves = first_parting(*both, ignores=DRAWN)
         if leaves is None:
-            return ""
-        return f"The reference does not repeat itself ({leaves.said}): ask msprobe repeat why"
+            return None
+        if not self._follower.take_noise(both):
+            sentence = f"The reference does not repeat itself ({leaves.said}): ask msprobe repeat why"
+            return self._ended("unproved", sentence, "not proved: what differs by chance is no noise")
+        self._runs.note("reference", (), f"a second time: leaves itself at {leaves.said}; taken as its noise")
+        found = self._compared("with_noise", both[0], self._runs.folder("target", "1"))
+        return self._following(found) if found.follows else self._searched(found)
+
+    def _again(self) -> Path:
+        return self._runs.run("reference", "again", steps=_RECORDED, stop=self.asked.stop)
 
     def _proved_settings(self, left: _Left) -> tuple[list[Setting], _Left | None]:
         """Settings with which the target follows for longer, each needed, and what is left to be found; None:
         nothing. The search goes on behind each.
         """
         needed: list[Setting] = []
+        is_within = False  # with those that are needed it follows already, though not to the bit
         while True:
             found = None
             for setting in settings_of(left.causes, left.parting.step):
                 if any(setting.name == one.name for one in needed):
                     continue
-                tried = self._with([*needed, setting])
-                if tried is None:
+                followed = self._with([*needed, setting], f"behind_{len(needed) + 1}")
+                if followed is None:
                     continue
-                trial, parts = tried
-                if parts is None:
+                is_longer = followed.parting is not None and followed.parting.place > left.parting.place
+                if followed.is_exact or (followed.follows and not is_longer):
                     return [*needed, setting], None
-                if parts.place > left.parting.place:
-                    found = setting, trial, parts
+                if is_longer:
+                    found = setting, followed
                     break
             if found is None:
-                return needed, left
+                return needed, None if is_within else left
             needed.append(found[0])
-            both = [self._runs.folder("reference", "1"), found[1]]
-            causes = _causes(self._diagnosed(f"behind_{len(needed)}", *both))
-            left = _Left(found[2], causes, both)
+            is_within = found[1].follows
+            assert found[1].parting is not None
+            left = _Left(found[1].parting, found[1].causes, found[1].runs)
+            self._diagnosis, self._diagnosed_run = found[1].report or self._diagnosis, found[1].runs[1]
 
     def _behind(self, parting: Parting, changes: tuple[Change, ...]) -> list[Put]:
         """What can be put in beside the changes of the target, with which it leaves the reference there."""
@@ -170,31 +238,46 @@ class _Hunting:
         reference = self._runs.folder("reference", "1")
         if parting.step > _LAST_RECORDED:
             reference = self._runs.run("reference", name, steps=steps, stop=stop)
-        causes = _causes(self._diagnosed(name, reference, run))
-        return _puts(_Left(parting, causes, [reference, run]))
+        found = self._follower.compared(name, reference, run)
+        self._diagnosis, self._diagnosed_run = found.report or self._diagnosis, run
+        return _puts(_Left(parting, found.causes, found.runs))
 
-    def _with(self, settings: Sequence[Setting]) -> tuple[Path, Parting | None] | None:
-        """The target with the values of the reference, and where it leaves it. None: it does not run."""
+    def _with(self, settings: Sequence[Setting], name: str) -> Followed | None:
+        """Whether the target with the values of the reference follows. None: it does not run."""
         changes = tuple(setting.mended() for setting in settings)
         run = self._runs.tried("target", changes, steps=_RECORDED, stop=self.asked.stop)
         if run is None:
             return None
-        parts = first_parting(self._runs.folder("reference", "1"), run, ignores=_DRAWN)
-        said = "follows the reference to the bit", "leaves the reference at"
-        self._runs.note_parting("target", changes, parts, *said)
-        return run, parts
+        found = self._follower.compared(name, self._runs.folder("reference", "1"), run)
+        said = self._follower.said_of(found), "leaves the reference at"
+        self._runs.note_parting("target", changes, None if found.follows else found.parting, *said)
+        self._mended = found
+        return found
 
     # ---- the answers
 
     def _of_settings(self, settings: list[Setting]) -> Answer:
-        """Proved the other way round, too: the reference with the target's values is the target."""
+        """Proved the other way round, too: the reference with the target's values leaves it; where all that
+        differs are these settings, it is the target.
+        """
         changes = tuple(setting.broken() for setting in settings)
         mended = " and ".join(setting.mended().said for setting in settings)
         broken = " and ".join(change.said for change in changes)
-        proof = f"with {mended} the target follows the reference to the bit"
-        run = self._runs.run("reference", changes=changes, stop=self.asked.stop)
-        leaves = first_parting(self._runs.folder("reference", "1"), run, ignores=_DRAWN)
-        equals = first_parting(self._runs.folder("target", "1"), run, ignores=_DRAWN)
+        followed = self._mended
+        assert followed is not None
+        reference = followed.runs[0]
+        if not followed.is_exact and not self._follower.knows_noise:
+            both = [reference, self._again()]
+            if self._follower.take_noise(both):
+                followed = self._follower.compared("mended", *followed.runs)
+        proof = f"with {mended} the target {self._follower.said_of(followed)}"
+        steps = "" if followed.is_exact else _RECORDED
+        run = self._runs.run("reference", changes=changes, steps=steps, stop=self.asked.stop)
+        if followed.is_exact:
+            leaves = first_parting(reference, run, ignores=DRAWN)
+        else:
+            leaves = self._follower.compared("broken", reference, run).leaves
+        equals = first_parting(self._runs.folder("target", "1"), run, ignores=DRAWN)
         said = "does not change", "leaves the plain one at"
         self._runs.note_parting("reference", changes, leaves, *said)
         if leaves is None:
@@ -215,7 +298,7 @@ class _Hunting:
             run = self._runs.tried("target", (change,), stop=self.asked.stop)
             if run is None:
                 return None
-            leaves = first_parting(reference, run, ignores=_DRAWN)
+            leaves = first_parting(reference, run, ignores=DRAWN)
             self._runs.note_parting(
                 "target", (change,), leaves, "follows the reference to the bit", "leaves the reference at"
             )
@@ -239,6 +322,9 @@ class _Hunting:
         if proved.leaves is not None:
             proof += f"; with those of the target the reference leaves it at step {proved.leaves.step}"
             proof += ", and is the target to the bit" if proved.is_target else ""
+        put = {one.name.partition(".")[2] for one in puts}
+        again = [one.said for one in self._runs.made_again if one.makes_difference and one.module in put]
+        proof += "".join(f"; {one}" for one in again[:1])
         causes = [
             *(Cause(one.said, (one.mended().said,)) for one in settings),
             *(_cause_of(one) for one in puts),
@@ -264,6 +350,8 @@ class _Hunting:
         causes: Sequence[Cause] = (),
         reproduction: Sequence[Path] = (),
     ) -> Answer:
+        if causes and self._runs.is_moved:
+            proof = f"in the environment of the target: {proof}"
         answer = Answer(
             status,
             sentence,
@@ -283,26 +371,6 @@ class _Hunting:
         write_text(folder / PAGE, page_html(answer, page))
         write_text(self.asked.output / FILE, answer.json())
         return answer
-
-    def _diagnosed(self, name: str, reference: Path, target: Path) -> Diagnosis | None:
-        """None: the recordings have nothing in common."""
-        from msprobe.diagnose.command import diagnose_runs
-
-        output = self.asked.output / "diagnosis" / name
-        shutil.rmtree(output, ignore_errors=True)
-        try:
-            answer = diagnose_runs(reference, target, output, graph=False, force=True, shows_progress=False)
-        except (NothingToCompare, InvalidArgument):
-            return None
-        self._diagnosis, self._diagnosed_run = output, target
-        self.asked.said(f"diagnose: {answer.sentence}")
-        return answer
-
-
-def _causes(diagnosis: Diagnosis | None) -> list[Suspected]:
-    if diagnosis is None:
-        return []
-    return [*([diagnosis.cause] if diagnosis.cause is not None else []), *diagnosis.others]
 
 
 def _judged(what: str, leaves: Parting | None) -> tuple[Status, str]:

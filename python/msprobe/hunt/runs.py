@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe.experiment.launch import run_once
+from msprobe.experiment.made_again import read_made_again
 from msprobe.experiment.plan import Plan
 from msprobe.hunt.answer import Experiment
 from msprobe.native import InvalidArgument
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 
     from msprobe.experiment.command_line import Command
     from msprobe.experiment.digests import Parting
+    from msprobe.experiment.made_again import MadeAgain
     from msprobe.experiment.plan import Change
 
-SIDES = ("reference", "target")
+SIDES = ("reference", "target", "there")
+"""Folders of runs; "there": of the reference in the environment of the target."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,10 @@ class Hunt:
     said: Callable[[str], None] = lambda _: None
     most_seconds: float | None = None
     """After which no run begins any more."""
+    noise: tuple[Path, ...] = ()
+    """What `msprobe repeat` or `perturb` left of the reference."""
+    reference_there: Command | None = None
+    """The reference in the environment of the target, where both the commands and these differ."""
 
 
 class OutOfRuns(Exception):
@@ -51,7 +58,11 @@ class Runs:
 
     asked: Hunt
     experiments: list[Experiment] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SIDES, 0))
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("reference", "target"), 0))
+    made_again: list[MadeAgain] = field(default_factory=list)
+    """Calls of modules of the target on what those of the reference were given."""
+    _reference: str = "reference"
+    _begun: set[Path] = field(default_factory=set)
 
     begin: float = field(default_factory=time.monotonic)
 
@@ -65,7 +76,23 @@ class Runs:
         return math.inf if self.asked.most_seconds is None else self.asked.most_seconds
 
     def folder(self, side: str, name: str) -> Path:
-        return self.asked.output / side / name
+        return self.asked.output / self._placed(side) / name
+
+    def move_reference(self) -> None:
+        """From here on the reference is what it is in the environment of the target."""
+        self._reference = "there"
+
+    @property
+    def is_moved(self) -> bool:
+        return self._reference != "reference"
+
+    def _placed(self, side: str) -> str:
+        return self._reference if side == "reference" else side
+
+    def _command_of(self, side: str) -> Command:
+        asked = self.asked
+        commands = {"target": asked.target, "there": asked.reference_there or asked.reference}
+        return commands.get(self._placed(side), asked.reference)
 
     def run(
         self,
@@ -78,6 +105,7 @@ class Runs:
         keeps: tuple[int, int] | None = None,
         keeps_values: tuple[str, ...] = (),
         keeps_modules: tuple[str, ...] = (),
+        again: Path | None = None,
     ) -> Path:
         """The folder. name: empty: as the changes have it. Raises OutOfRuns, InvalidArgument."""
         if sum(self.counts.values()) >= self.asked.most_runs or self.seconds > self._most_seconds:
@@ -91,19 +119,37 @@ class Runs:
             keeps=keeps,
             keeps_values=keeps_values,
             keeps_modules=keeps_modules,
+            keeps_given=bool(keeps_modules) and not changes,
+            again="" if again is None else str(again),
         )
         words = f" with {' '.join(change.said for change in changes)}" if changes else ""
-        command = self.asked.reference if side == "reference" else self.asked.target
-        self.asked.said(f"{side}{words}")
-        self.counts[side] += 1  # one that fails is one, too
-        run, is_new = run_once(command, plan, without=self.asked.output, limit=self.asked.limit)
+        placed = "reference, in the environment of the target" if self._placed(side) == "there" else side
+        self.asked.said(f"{placed}{words}")
+        if folder not in self._begun:
+            self.counts["target" if side == "target" else "reference"] += 1  # one that fails is one, too
+            self._begun.add(folder)
+        run, is_new = run_once(
+            self._command_of(side), plan, without=self.asked.output, limit=self.asked.limit
+        )
         if not is_new:
-            self.asked.said(f"{side}{words}: was there already")
+            self.asked.said(f"{placed}{words}: was there already")
         return run.folder
+
+    def both_keep(self, name: str, rank: int, **options: object) -> list[Path]:
+        """The same of both sides, which keep calls of modules: the target makes them again as the reference
+        has them. rank: whose are told.
+        """
+        reference = self.run("reference", name, **options)  # type: ignore[arg-type]
+        target = self.run("target", name, again=reference, **options)  # type: ignore[arg-type]
+        for one in read_made_again(target, rank):
+            if one.said and one not in self.made_again:
+                self.made_again.append(one)
+                self.note("target", (), one.said)
+        return [reference, target]
 
     def both(self, name: str, **options: object) -> list[Path]:
         """The same of both sides: the reference, the target."""
-        return [self.run(side, name, **options) for side in SIDES]  # type: ignore[arg-type]
+        return [self.run(side, name, **options) for side in ("reference", "target")]  # type: ignore[arg-type]
 
     def note(self, side: str, changes: Sequence[Change], said: str) -> None:
         self.experiments.append(Experiment(side, tuple(map(said_of, changes)), said))

@@ -149,7 +149,10 @@ class _ByValues:
             "keeps_values": tuple(kind for kind in kept.KINDS if f"feed.{kind}" in candidates),
         }
         try:
-            self._kept = self._runs.both(f"{_KEPT}{number}", keeps_modules=self._modules, **options)
+            self._kept = self._runs.both_keep(
+                f"{_KEPT}{number}", self._at.rank, keeps_modules=self._modules, **options
+            )
+            puts = self._in_order(puts)
             if not self._modules or first_parting(*self._kept, steps=self._steps, ignores=_PUT_IN):
                 return puts
             why = "equal to the bit where inputs are copied: they are memory that something else changes"
@@ -162,6 +165,12 @@ class _ByValues:
         self._modules = tuple({_module_of(one) or "": None for one in self._found if _has_nodes(one)})
         self._kept = self._runs.both(f"{_KEPT}{number}_values", keeps_modules=self._modules, **options)
         return [one for one in puts if not _has_nodes(one)]
+
+    def _in_order(self, puts: list[Put]) -> list[Put]:
+        """A module whose calls make the difference themselves comes first, one that inherited it last."""
+        made = {one.module for one in self._runs.made_again if one.makes_difference}
+        inherited = {one.module for one in self._runs.made_again if one.is_inherited} - made
+        return sorted(puts, key=lambda one: (_module_of(one) in inherited) - (_module_of(one) in made))
 
     def _follows(self, puts: Sequence[Put]) -> bool:
         reference = self._kept[0]

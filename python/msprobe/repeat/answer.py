@@ -9,7 +9,7 @@ import shlex
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from msprobe.files.noise_answer import REPEATED
+from msprobe.files.noise_answer import REPEATED, as_answer
 from msprobe.native import __version__
 from msprobe.result import Result
 from msprobe.terminal.colour import PLAIN, Paint
@@ -87,8 +87,7 @@ class Answer(Result):
 
     def json(self) -> str:
         content = {
-            "format": 1,
-            "tool": "repeat",
+            **as_answer(self.noise),
             "msprobe": __version__,
             "command": self.command,
             "repeats": self.parting is None,
@@ -101,8 +100,6 @@ class Answer(Result):
             "tags": list(self.tags),
             "proved": [asdict(one) for one in self.proved],
             "trials": [asdict(trial) for trial in self.trials],
-            "amplification": {},
-            "expected_loss": [{"step": step, "relative": value} for step, value in self.noise],
         }
         return json.dumps(content, indent=1) + "\n"
 

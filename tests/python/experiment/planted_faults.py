@@ -1,10 +1,13 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""A small training with a planted fault. FAULTS: what a hunt has to change to mend it."""
+"""A small training with a planted fault. FAULTS: what a hunt has to change to mend it. Behind "noisy-" the
+gradient of its loss is off by some roundings, other ones in each run.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 FAULTS = {
@@ -21,6 +24,8 @@ FAULTS = {
 
 def main(kind: str) -> None:
     import torch
+
+    kind, is_noisy = kind.removeprefix("noisy-"), kind.startswith("noisy-")
 
     class Block(torch.nn.Module):
         def __init__(self) -> None:
@@ -54,6 +59,8 @@ def main(kind: str) -> None:
         loss = (model(x) - 1).pow(2).mean()
         if kind == "gradient":
             loss.register_hook(lambda grad: grad * 1.01)
+        if is_noisy:
+            loss.register_hook(lambda grad: grad * (1 + 1e-7 * (1 + time.time_ns() % 8)))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import planted_faults as planted
@@ -23,6 +26,7 @@ from msprobe.experiment.digests import Parting, first_parting
 from msprobe.experiment.plan import Change, Plan, parse_change, read_plan, write_plan
 from msprobe.hunt.candidates import settings_of, values_of
 from msprobe.hunt.command import _placed
+from msprobe.hunt.following import Follower
 from msprobe.hunt.runs import Hunt, OutOfRuns, Runs
 from msprobe.native import FormatError, InvalidArgument
 from torch import nn
@@ -37,9 +41,9 @@ def hunt(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
-    def call(kind, *options):
+    def call(kind, *options, reference="none"):
         start = f"{shlex.quote(sys.executable)} {shlex.quote(SCRIPT)}"
-        commands = ["--reference", f"{start} none", "--target", f"{start} {kind}"]
+        commands = ["--reference", f"{start} {reference}", "--target", f"{start} {kind}"]
         code = cli.main(["hunt", "-o", "out", *commands, *options])
         said = capsys.readouterr()
         file = tmp_path / "out/hunt.json"
@@ -75,6 +79,53 @@ def test_what_is_not_proved_is_not_called_so(hunt):
     code, answer, said = hunt("gradient")
     assert (code, answer["status"]) == (3, "unproved"), said
     assert "not proved" in answer["proof"]
+
+
+@pytest.mark.skipif(not ALL, reason="MSPROBE_TEST_SLOW=experiments")
+def test_in_an_environment_that_rounds_otherwise_the_reference_is_run_there(hunt):
+    code, answer, said = hunt("weight", "--target-env", "ATEN_CPU_CAPABILITY=default")
+    assert (code, answer["status"]) == (1, "proved"), said
+    assert "in the environment of the target: differs by rounding" in said
+    assert answer["proof"].startswith("in the environment of the target: with the weights of the reference")
+    assert "follows it to the bit" in answer["proof"]
+
+
+@pytest.mark.skipif(not ALL, reason="MSPROBE_TEST_SLOW=experiments")
+@pytest.mark.parametrize("kind", ["none", "scale"])
+def test_a_reference_with_noise_is_followed_within_it(hunt, kind):
+    code, answer, said = hunt(f"noisy-{kind}", reference="noisy-none")
+    if kind == "none":
+        assert (code, answer["status"]) == (0, "equal"), said
+        return
+    assert (code, answer["status"]) == (1, "proved"), said
+    assert "follows the reference within the noise of the reference" in answer["proof"]
+    assert "to the bit" not in answer["proof"]
+
+
+@pytest.mark.skipif(not ALL, reason="MSPROBE_TEST_SLOW=experiments")
+@pytest.mark.parametrize("how", ["killed", "interrupted", "full disk"])
+def test_a_hunt_that_was_ended_goes_on(hunt, tmp_path, how):
+    start = f"{shlex.quote(sys.executable)} {shlex.quote(SCRIPT)}"
+    words = [sys.executable, "-m", "msprobe", "hunt", "-o", "out"]
+    words += ["--reference", f"{start} none", "--target", f"{start} scale"]
+
+    def limited():
+        if how == "full disk":  # of the size of a file: the first dump does not fit
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+
+    ended = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, preexec_fn=limited)
+    if how != "full disk":
+        deadline = time.monotonic() + 300
+        while not (tmp_path / "out/target/1/plan.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        ended.send_signal(signal.SIGKILL if how == "killed" else signal.SIGINT)
+    said = ended.communicate()[1]
+    assert ended.returncode != 0, said
+    assert "fault of msprobe" not in said
+    assert not (tmp_path / "out/hunt.json").exists()
+    code, answer, said = hunt("scale")
+    assert (code, answer["status"]) == (1, "proved"), said
+    assert said.count("was there already") == (0 if how == "full disk" else 1)
 
 
 def test_settings_that_can_be_set_are_candidates():
@@ -169,6 +220,34 @@ def test_no_run_begins_behind_the_time_that_was_given(tmp_path):
     with pytest.raises(OutOfRuns):
         runs.run("reference", "1")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_reference_can_be_moved_to_the_environment_of_the_target(tmp_path):
+    one, there = parse_command("python a.py", tmp_path), parse_command("A=1 python a.py", tmp_path)
+    runs = Runs(Hunt(one, parse_command("A=1 python b.py", tmp_path), tmp_path, reference_there=there))
+    assert runs.folder("reference", "1") == tmp_path / "reference/1"
+    runs.move_reference()
+    assert runs.folder("reference", "1") == tmp_path / "there/1"
+    assert runs.folder("target", "1") == tmp_path / "target/1"
+    assert runs._command_of("reference") == there
+
+
+@pytest.mark.parametrize(
+    ("state", "weights", "is_noise"), [("1", "a", True), ("2", "a", False), ("1", "b", False)]
+)
+def test_noise_is_what_differs_behind_equal_beginnings(tmp_path, state, weights, is_noise):
+    def run(name, state, weights, gradient):
+        first = {"initial weights": {"w": weights}, "random generators": {"torch": state, "python": name}}
+        drawn = {"random generators": {"torch": state + "+", "python": name}}
+        folder = _write_digests(tmp_path / name, 1, {**first, "gradients": {"w": gradient}}, drawn)
+        (folder / "losses.rank0.csv").write_text("step,loss\n0,1.0\n1,1.5\n")
+        return folder
+
+    follower = Follower(tmp_path / "diagnosis", (), print)
+    runs = [run("a", "1", "a", "1"), run("b", state, weights, "2")]
+    assert follower.take_noise(runs) == is_noise
+    assert follower.knows_noise == is_noise
+    assert follower.words == ("within the noise of the reference" if is_noise else "within rounding")
 
 
 def _write_digests(folder: Path, ranks: int, *lines: dict[str, dict[str, str]]) -> Path:

@@ -16,6 +16,7 @@ import torch
 from msprobe.experiment.at_modules import AtModules
 from msprobe.experiment.changes import check, recorders
 from msprobe.experiment.inside import keepers
+from msprobe.experiment.made_again import read_made_again
 from msprobe.experiment.plan import Change
 from msprobe.native import InvalidArgument
 from msprobe.recording.recorded_training import RecordedTraining
@@ -55,6 +56,31 @@ def test_the_module_of_the_reference_mends_the_target(tmp_path, fault, form):
     assert changed("transplant.m", tmp_path / "b", fault, form) == target
     assert changed("transplant.m", tmp_path / "a", fault, form) == reference
     assert changed("transplant.m", tmp_path / "b", "none", form) == target
+
+
+@pytest.mark.parametrize("form", planted.FORMS)
+@pytest.mark.parametrize("fault", planted.FAULTS)
+def test_a_module_made_again_tells_whether_it_makes_the_difference(tmp_path, fault, form):
+    def kept_with(name, fault, again=None):
+        (tmp_path / name).mkdir()
+        modules = keepers(tmp_path / name, range(3), (), ("m", "last"), 0, again)
+        return trained(modules, fault, form)
+
+    reference = kept_with("a", "none")
+    assert reference == planted.train("none", form)
+    plain = kept_with("c", fault)
+    assert kept_with("b", fault, tmp_path / "a") == plain  # the training goes on as if nothing was made again
+    found = read_made_again(tmp_path / "b", 0)
+    assert {one.module for one in found} == {"m", "last"}
+    assert not any(one.makes_difference for one in found if one.module == "last")
+    assert not any(one.is_inherited for one in found if one.module == "m" and one.call == 0)
+    if form not in (
+        "checkpoint",
+        "reentrant",
+    ):  # computed twice: their gradients are those of the second call
+        assert any(one.makes_difference for one in found if one.module == "m")
+        came_in = any(one.is_inherited for one in found if one.module == "last")
+        assert came_in == (fault in ("forward", "draws"))
 
 
 def test_the_gradient_of_the_loss_is_that_of_the_reference(tmp_path):
