@@ -21,7 +21,7 @@ from msprobe.native import InvalidArgument, torch_adapter
 from msprobe.training.torch_state import memory_of, random_states
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 KINDS = (
     "initial weights",
@@ -60,20 +60,16 @@ class DigestRecorder(AlongTheTraining):
         super().begin_step(step)
         self._line = {"step": step, "random generators": {n: ask() for n, ask in random_states().items()}}
         if step == 0:
-            self._line["initial weights"] = {**self._checksums("parameters"), **self._checksums("buffers")}
+            self._line["initial weights"] = checksums(self.weights())
 
     def end_step(self, step: int) -> None:
-        gradients = {
-            name: checksum(tensor.grad)
-            for name, tensor in self.named("parameters")
-            if tensor.grad is not None
-        }
+        parameters = self.named("parameters")
         self._line.update(
             inputs=self._inputs,
             optimizer=self._optimizer,
-            gradients=gradients,
-            weights=self._checksums("parameters"),
-            buffers=self._checksums("buffers"),
+            gradients=checksums((name, one.grad) for name, one in parameters if one.grad is not None),
+            weights=checksums(parameters),
+            buffers=checksums(self.named("buffers")),
         )
         append_lines(self._path, json.dumps(self._line) + "\n")
         self._line, self._inputs, self._optimizer = {}, {}, {}
@@ -96,25 +92,33 @@ class DigestRecorder(AlongTheTraining):
                 if key not in ("params", "foreach", "fused", "capturable", "initial_lr"):
                     is_tensor = hasattr(value, "numel")
                     self._optimizer[f"groups.{number}.{key}"] = checksum(value) if is_tensor else repr(value)
-        for parameter, state in optimizer.state.items():
-            for key, value in state.items():
-                if hasattr(value, "numel"):
-                    name = f"{names[id(parameter)]}.{key}"
-                    self._optimizer[name] = f"{value.dtype} {checksum(value)}"
-
-    def _checksums(self, what: str) -> dict[str, str]:
-        return {name: checksum(tensor) for name, tensor in self.named(what)}
+        held = [
+            (f"{names[id(parameter)]}.{key}", value)
+            for parameter, state in optimizer.state.items()
+            for key, value in state.items()
+            if hasattr(value, "numel")
+        ]
+        found = checksums(held)
+        self._optimizer.update((name, f"{value.dtype} {found[name]}") for name, value in held)
 
 
 def checksum(tensor: Any) -> str:
+    return checksums([("", tensor)])[""]
+
+
+def checksums(tensors: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """By name."""
     import torch
 
+    summarize = torch_adapter().summarize
     disabled: Any = torch._C.DisableTorchFunction
+    found = {}
     with disabled(), torch.no_grad():
-        memory = memory_of(tensor.detach())[0]
-        if memory.device.type == "meta":
-            return "meta"
-        return f"{torch_adapter().summarize(memory, checksum='native')['crc32']:08x}"
+        for name, tensor in tensors:
+            memory = memory_of(tensor.detach())[0]
+            on_meta = memory.device.type == "meta"
+            found[name] = "meta" if on_meta else f"{summarize(memory, checksum='native')['crc32']:08x}"
+    return found
 
 
 # ---- reading

@@ -58,23 +58,18 @@ class Followed:
         return [*([first] if first is not None else []), *self.diagnosis.others]
 
     @property
-    def step(self) -> int:
-        """At which it leaves: of losses that differ beyond what is explained, or where the bits do."""
-        curves = (part.curves for part in self.diagnosis.parts) if self.diagnosis is not None else ()
-        beyond = [one.first_beyond for one in curves if one is not None and one.first_beyond is not None]
-        at = 0 if self.parting is None else self.parting.step
-        return max(at, min(beyond, default=at))
-
-    @property
     def leaves(self) -> Parting | None:
         """Where; None: it follows."""
-        if self.parting is None or self.follows:
-            return None
-        return (
-            self.parting
-            if self.step == self.parting.step
-            else replace(self.parting, step=self.step, kind="loss", names=())
-        )
+        return None if self.follows else self.parting
+
+
+def _beyond(parting: Parting, diagnosis: Diagnosis | None) -> Parting:
+    """Where bits part by noise: where the losses do beyond it, if nothing shows earlier."""
+    if diagnosis is None or diagnosis.cause is not None:
+        return parting
+    curves = [part.curves for part in diagnosis.parts if part.curves is not None]
+    steps = [one.first_beyond for one in curves if one.first_beyond is not None]
+    return replace(parting, step=steps[0], kind="loss", names=()) if steps else parting
 
 
 class Follower:
@@ -101,6 +96,8 @@ class Follower:
         if parting is None:
             return Followed(None, runs=(reference, run))
         diagnosis, report = self._diagnosed(name, reference, run)
+        if self._noise:
+            parting = _beyond(parting, diagnosis)
         return Followed(parting, diagnosis, report, (reference, run))
 
     def take_noise(self, runs: Sequence[Path]) -> bool:
