@@ -243,14 +243,15 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
     }
     const std::uint32_t maker = calls_.reference_flow().record(result.source);
     result.of_unpaired = unpaired_.of_reference(maker);
-    if (!result.of_unpaired) {  // a result that cannot be compared
+    const bool is_alone = calls_.of_reference(maker) == trace::kNoMatch;
+    if (!result.of_unpaired && !is_alone) {  // a result that cannot be compared
       place.rule = Rule::kUnknown;
       return result;
     }
     place.sources = unpaired_.sources(maker, before_);
     place.rule = Rule::kOpaque;
     place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
-    if (unpaired_.groups()[*result.of_unpaired].computing <= 1) {  // a call like others
+    if (result.of_unpaired && unpaired_.groups()[*result.of_unpaired].computing <= 1) {  // a call like others
       place.rule = Rule::kOperator;
       place.by.gain = Gain::kElementwise;
       for (Source& one : place.sources) one.tensor = place.tensor;

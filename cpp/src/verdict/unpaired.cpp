@@ -10,6 +10,11 @@ namespace {
 
 using operators::Gain;
 
+// Whether a run would have recorded a call of the other one: a level has modules, functions, or both.
+bool would_have(const Trace& trace, const Trace& other, std::string_view name) {
+  return trace.level() == other.level() || trace.level() != (is_module(name) ? "L1" : "L0");
+}
+
 }  // namespace
 
 Unpaired::Unpaired(const Calls& calls) : calls_(calls) {
@@ -19,7 +24,8 @@ Unpaired::Unpaired(const Calls& calls) : calls_(calls) {
   for (std::uint32_t i = 0; i < calls.reference().records().size(); ++i) {
     const bool is_gradient = trace::holds_gradients(calls.reference_name(i));
     if (calls.of_reference(i) == trace::kNoMatch) {
-      if (!is_gradient) missing.emplace_back(before, i);
+      if (!is_gradient && would_have(calls.target(), calls.reference(), calls.reference_name(i)))
+        missing.emplace_back(before, i);
     } else if (!is_gradient) {
       before = calls.of_reference(i) + 1;
     }
@@ -29,7 +35,9 @@ Unpaired::Unpaired(const Calls& calls) : calls_(calls) {
   auto next = missing.begin();
   for (std::uint32_t i = 0; i <= calls.count(); ++i) {
     for (; next != missing.end() && next->first <= i; ++next) add(next->second, next->first - 0.5, true);
-    const bool is_extra = i < calls.count() && !calls.is_paired(i) && !trace::holds_gradients(calls.name(i));
+    const bool is_extra = i < calls.count() && !calls.is_paired(i) &&
+                          !trace::holds_gradients(calls.name(i)) &&
+                          would_have(calls.reference(), calls.target(), calls.name(i));
     if (is_extra) add(i, i, false);
   }
 }

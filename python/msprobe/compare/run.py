@@ -23,7 +23,8 @@ from msprobe.compare.processes import Part, lost_share, of_json, share_of, to_js
 from msprobe.compare.result import CompareResult
 from msprobe.compare.translated import FOLDER, REFERENCE_FOLDER, translated
 from msprobe.files.atomic_file import make_directory, write_text
-from msprobe.files.dump_folders import form_of, framework_of
+from msprobe.files.dump_folders import form_of, framework_of, level_of
+from msprobe.files.left_out import left_out
 from msprobe.files.meeting import Meeting, Process
 from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.files.result_time import unused_time
@@ -110,7 +111,7 @@ def compare_runs(
     if process is None and options.ranks is None:
         paths, apart = as_logical_runs(paths, options.output)
     inputs = find_pairs(paths, ranks=options.ranks, steps=options.steps)
-    inputs.left_out.extend(apart)
+    inputs.left_out.extend([*apart, *_of_other_levels(paths)])
     given = options.noise
     known = merged(read_answer(file) for run in given for file in find_answers(run))
     options = replace(options, noise=[run for run in given if not find_answers(run)])
@@ -139,6 +140,15 @@ def compare_runs(
     missing = [Part([], lost_share(inputs.pairs, number, process.count)) for number in lost]
     parts = [part, *map(of_json, delivered), *missing]
     return _conclude(paths, options, inputs, parts, start, known, given)
+
+
+def _of_other_levels(paths: Paths) -> list[LeftOut]:
+    """The kinds of calls that one run has not at its level."""
+    levels = level_of(paths.reference), level_of(paths.target)
+    reason = f"the reference has level {levels[0]}, the target {levels[1]}"
+    kinds = {"L0": "calls of functions", "L1": "calls of modules"}
+    missing = [kinds[level] for level in sorted(set(levels)) if level in kinds]
+    return [left_out(reason, name=name, is_difference=False) for name in missing if levels[0] != levels[1]]
 
 
 def _conclude(

@@ -107,7 +107,7 @@ def records_only_structure(folder: Path) -> bool:
     return re.search(rb'"task"\s*:\s*"structure"', head) is not None
 
 
-_FRAMEWORK = re.compile(rb'"framework"\s*:\s*"(\w+)"')
+_SAID = {key: re.compile(rb'"%s"\s*:\s*"(\w+)"' % key.encode()) for key in ("framework", "level")}
 _ADAPTER = {"mindtorch": "mindspore"}  # MSAdapter, whose dumps are of MindSpore
 
 
@@ -115,13 +115,23 @@ def framework_of(path: Path) -> str:
     """What the first dump.json of a file, rank, step, dump path or run says it was recorded of; empty: there
     is none, or it does not say.
     """
+    said = _said(path, "framework")
+    return _ADAPTER.get(said, said)
+
+
+def level_of(path: Path) -> str:
+    """At which level; else as framework_of()."""
+    return _said(path, "level")
+
+
+def _said(path: Path, key: str) -> str:
     try:
         dump = next((found for _, _, found in numbered_dumps(path)), path) if path.is_dir() else path
         with open_to_read(dump) as file:
-            known = _FRAMEWORK.search(file.read(_HEAD))
+            known = _SAID[key].search(file.read(_HEAD))
     except (OSError, InvalidArgument):
         return ""  # who reads it whole says why
-    return _ADAPTER.get(known[1].decode(), known[1].decode()) if known else ""
+    return known[1].decode() if known else ""
 
 
 def numbered_dumps(path: Path) -> Iterator[tuple[int, int, Path]]:
