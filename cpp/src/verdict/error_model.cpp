@@ -82,7 +82,16 @@ class OfOperator {
     return allowed;
   }
 
-  double common() const { return unit_ * lost_units() * shared_units(place_.channel); }
+  Common common() const {
+    if (place_.channel > 0) return {unit_ * lost_units() * shared_units(place_.channel), place_.channel};
+    Common most;
+    if (!only_moves() && !is_by_element()) return most;
+    for (const Source& one : place_.sources) {
+      const double error = one.common.error * gain_of(one);
+      if (one.tensor.count == result_.count && error > most.error) most = {error, one.common.channel};
+    }
+    return most;
+  }
 
  private:
   Gain gain_class() const { return place_.by.gain; }
@@ -116,10 +125,10 @@ class OfOperator {
   // A sum over m elements that are off by e together, of k such channels, is off by sqrt(k) m e. In backward,
   // as the bias in front of a normalisation gets it.
   double of_whole_channels(const Source& one, double error) const {
-    if (one.common == 0 || !place_.is_backward || one.is_saved) return 0;
+    if (one.common.error == 0 || !place_.is_backward || one.is_saved) return 0;
     const double summed = one.tensor.count / result_.count;
-    if (summed < one.channel || std::fmod(summed, one.channel) != 0) return 0;
-    return std::min(one.common, error) * std::sqrt(summed * one.channel) *
+    if (summed < one.common.channel || std::fmod(summed, one.common.channel) != 0) return 0;
+    return std::min(one.common.error, error) * std::sqrt(summed * one.common.channel) *
            ratio(one.tensor.typical, result_.typical);
   }
 
@@ -481,8 +490,8 @@ double unseen(const Place& place) {
   return moves ? std::min(std::numbers::sqrt2 * result.largest / result.norm, 1.0) : 0;
 }
 
-double common(const Place& place) {
-  return place.rule == Rule::kOperator && place.channel > 0 ? OfOperator(place).common() : 0;
+Common common(const Place& place) {
+  return place.rule == Rule::kOperator ? OfOperator(place).common() : Common{};
 }
 
 double own_rounding(double unit) { return own_units(unit) * unit; }

@@ -48,9 +48,8 @@ double excess_of_number(const metrics::Distance& distance, std::optional<double>
 /// times. 0: its distance shows all.
 double unseen(const Place& place);
 
-/// What all elements of a channel are off by together, as a normalisation takes the sums over the channel out
-/// of each: by the rounding of these. A sum over the channel does not average it out. 0: nothing.
-double common(const Place& place);
+/// Of a normalisation, and of what was made of it element by element.
+Common common(const Place& place);
 
 /// Rounding of one kernel with results of this unit roundoff.
 double own_rounding(double unit);

@@ -49,6 +49,13 @@ struct Tensor {
 
 Tensor tensor_of(const metrics::TensorFacts& reference, double last_extent = 1);
 
+/// What all elements of a channel of so many are off by together, since a normalisation took the sums over
+/// the channel out of each: by the rounding of these. A sum over the channel does not average it out.
+struct Common {
+  double error = 0;
+  double channel = 0;
+};
+
 /// Another place that this one is made of.
 struct Source {
   metrics::Distance distance;
@@ -58,9 +65,7 @@ struct Source {
   /// What it may be off by besides, where its distance cannot show it: beside a mask, or where sketches miss
   /// single elements.
   double unseen = 0;
-  /// What all elements of a channel of so many are off by together, where a normalisation made it.
-  double common = 0;
-  double channel = 0;
+  Common common;
   std::uint32_t row = kNoPlace;  // whoever made the place knows its name by it
 
   /// What to reckon with.
@@ -88,7 +93,7 @@ struct Place {
   operators::Row by;  // kOperator
   bool is_backward = false;
   double terms = 1;           // kOperator: numbers that each element is the sum of
-  double channel = 0;         // the gradient of a normalisation: elements that share its sums; 0: no other
+  double channel = 0;         // of a normalisation: elements that share its sums; 0: no other
   double step = kInfinity;    // kUpdate: how far the reference moved it, as a part of it; infinite: not known
   double extra_rounding = 0;  // kSameValue: in unit roundoffs, where it was scaled or cast on the way
   int calls = 1;              // kOpaque: 2: through a whole pass, the rule twice

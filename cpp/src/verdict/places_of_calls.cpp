@@ -47,8 +47,7 @@ void CallPlaces::reach(std::uint32_t record, double error) {
 void CallPlaces::keep(const ItemPair& row, const Place& place) {
   has_other_choices_ |= place.tensor.unit == 0 && !is_input(calls_.pair().target_item(row).part);
   if (const double error = unseen(place); error > 0) unseen_[calls_.rows().index(row)] = error;
-  if (const double error = common(place); error > 0)
-    common_[calls_.rows().index(row)] = {error, place.channel};
+  if (const Common shared = common(place); shared.error > 0) common_[calls_.rows().index(row)] = shared;
 }
 
 const CallPlaces::Inside* CallPlaces::inside(std::string_view module) const {
@@ -91,17 +90,15 @@ Source CallPlaces::source(const ItemPair& row, bool is_saved) const {
   const bool has_origin = before_ != nullptr || !unpaired_.groups().empty();
   source.is_shared = has_origin && !source.distance.equal && calls_.parameter(row).empty();
   if (source.is_shared) source.tensor.last = row_of(row.reference.index);
-  std::uint32_t maker = source.row;
-  if (!is_saved || is_input(calls_.pair().target_item(row).part)) {
-    const bool keeps_any = !unseen_.empty() || !common_.empty();
-    const ItemIndex from = keeps_any ? calls_.reference_flow().source(row.reference.index) : kNoItem;
-    maker = from == kNoItem ? kNoRow : calls_.row_of_reference(from);
+  std::uint32_t last = source.row, maker = source.row;
+  if ((!is_saved || is_input(calls_.pair().target_item(row).part)) && !(unseen_.empty() && common_.empty())) {
+    const ItemIndex from = calls_.reference_flow().source(row.reference.index);
+    last = from == kNoItem ? kNoRow : calls_.row_of_reference(from);
+    // Modules around have the same value behind the call that made it.
+    maker = calls_.row_of_reference(calls_.reference_flow().first(row.reference.index));
   }
-  if (const auto known = unseen_.find(maker); known != unseen_.end()) source.unseen = known->second;
-  if (const auto known = common_.find(maker); known != common_.end()) {
-    source.common = known->second.error;
-    source.channel = known->second.channel;
-  }
+  if (const auto known = unseen_.find(last); known != unseen_.end()) source.unseen = known->second;
+  if (const auto known = common_.find(maker); known != common_.end()) source.common = known->second;
   if (source.tensor.is_masked() && source.unseen == 0 && !source.distance.equal) {
     source.unseen = reached_[row.target_record];  // masked by what is not recorded
   }
@@ -345,7 +342,7 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
     place.step = step_of(row);
   } else {
     place.terms = calls_.terms(row.target_record, place.by, place.tensor.count);
-    if (place.is_backward && place.by.terms == operators::Terms::kChannel)
+    if (place.by.terms == operators::Terms::kChannel)
       place.channel = calls_.terms_of_forward(row.target_record, place.by);
   }
   // A module is as far off as what is computed inside of it.

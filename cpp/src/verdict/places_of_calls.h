@@ -81,11 +81,8 @@ class CallPlaces {
   const Calls& calls_;
   const Unpaired& unpaired_;
   const StepWalk* before_;
-  std::vector<double> reached_;                       // by record
-  std::unordered_map<std::uint32_t, double> unseen_;  // by row
-  struct Common {
-    double error = 0, channel = 0;
-  };
+  std::vector<double> reached_;                          // by record
+  std::unordered_map<std::uint32_t, double> unseen_;     // by row
   std::unordered_map<std::uint32_t, Common> common_;     // by row
   std::unordered_map<std::string_view, Inside> inside_;  // by module
   bool has_other_choices_ = false;

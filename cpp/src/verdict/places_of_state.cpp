@@ -70,9 +70,8 @@ class StateWalk {
     inputs();
     parameters();
     named(FindingKind::kBuffer, Phase::kBuffers, "buffer", target_["buffers"], reference_["buffers"], "",
-          before_ ? Reason::kBufferMoved : Reason::kBufferDiffers, [&](const EntryPair& entry) {
-            return before_ ? through_all(entry, before_->noise) : place_of(entry);
-          });
+          before_ ? Reason::kBufferMoved : Reason::kBufferDiffers,
+          [this](const EntryPair& entry) { return buffer_place(entry); });
     modules();
     Reached reached = backward();
     clipping(reached);
@@ -153,6 +152,26 @@ class StateWalk {
     place.sources = {source_of(of_error(left->second.error), place.tensor),
                      source_of(of_error(left->second.error_of_step), place.tensor)};
     return place;
+  }
+
+  // An average of a parameter, as a copy of the model has it under its own name, is made of what it was, and
+  // of the parameter. Other buffers are left by the calls.
+  Place buffer_place(const EntryPair& entry) {
+    if (before_ == nullptr) return place_of(entry);
+    const std::string averaged = entry.name.substr(entry.name.find('.') + 1);
+    const Json *const ours = target_["parameters"].find(averaged), *const theirs =
+                                                                       reference_["parameters"].find(
+                                                                           averaged);
+    const auto facts = theirs == nullptr ? std::nullopt : tensor_of(*theirs);
+    if (ours == nullptr || !facts || !((*theirs)["shape"] == (*entry.reference)["shape"]))
+      return through_all(entry, before_->noise);
+    const std::string key = "buffer." + entry.name;
+    walk().left[key].error = entry_distance(*entry.target, *entry.reference).expected;
+    const auto left = before_->left.find(key);
+    return made_of(
+        entry, Gain::kSum,
+        {source_of(entry_distance(*ours, *theirs), tensor_of(*facts)),
+         source_of(of_error(left == before_->left.end() ? 0 : left->second.error), place_of(entry).tensor)});
   }
 
   void parameters() {

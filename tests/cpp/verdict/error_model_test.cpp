@@ -118,29 +118,42 @@ TEST_CASE("operator: the sum over a channel shows what a normalisation made all 
   Source gradient = source(1e-5, normal(kFloat32, 1, 32 * 8464));
   const Tensor bias = normal(kFloat32, 92, 32);  // 92: sqrt(8464), as if nothing cancelled
   const double alone = tolerance(backward_of("conv2d", {gradient}, bias)).magnitude;
-  gradient.common = 1e-6;
-  gradient.channel = 8464;
+  gradient.common = {1e-6, 8464};
   CHECK(tolerance(backward_of("conv2d", {gradient}, bias)).magnitude - alone == Approx(92e-6));
   // Together they are off by no more than at all.
-  gradient.common = 1;
+  gradient.common.error = 1;
   CHECK(tolerance(backward_of("conv2d", {gradient}, bias)).magnitude - alone == Approx(92e-5));
   // Two channels, which are off by something else each.
-  gradient.common = 1e-6;
-  gradient.channel = 4232;
+  gradient.common = {1e-6, 4232};
   CHECK(tolerance(backward_of("conv2d", {gradient}, bias)).magnitude - alone ==
         Approx(92e-6 / std::sqrt(2.0)));
   // A sum over other elements averages it out.
   const Tensor weight = normal(kFloat32, 92, 4608);
   const double of_weight = tolerance(backward_of("conv2d", {gradient}, weight)).magnitude;
-  gradient.common = 0;
+  gradient.common = {};
   CHECK(tolerance(backward_of("conv2d", {gradient}, weight)).magnitude == of_weight);
 }
 
 TEST_CASE("operator: a batch normalisation makes all of a channel off by the rounding of a sum over it") {
   Place gradient = backward_of("batch_norm", {source()});
-  CHECK(common(gradient) == 0);  // nothing is known of channels
+  CHECK(common(gradient).error == 0);  // nothing is known of channels
   gradient.channel = 1e4;
-  CHECK(common(gradient) == Approx(0.061 * 100 * kFloat32));
+  CHECK(common(gradient).error == Approx(0.061 * 100 * kFloat32));
+  CHECK(common(gradient).channel == 1e4);
+}
+
+TEST_CASE("operator: what is made of a channel element by element is off together, too") {
+  Source made = source(1e-6);
+  made.common = {1e-7, 64};
+  CHECK(common(made_by("gelu", {made})).error == Approx(2e-7));  // the gain of a function of single elements
+  CHECK(common(made_by("gelu", {made})).channel == 64);
+  CHECK(common(made_by("reshape", {made})).error == Approx(1e-7));
+  CHECK(common(made_by("linear", {made, source()})).error == 0);  // a sum over others
+  // The gradient of what was computed with such a value.
+  made.is_saved = true;
+  CHECK(common(backward_of("hardswish", {source(), made})).error == Approx(2e-7));
+  made.tensor.count = 2048;  // of another tensor
+  CHECK(common(backward_of("hardswish", {source(), made})).error == 0);
 }
 
 TEST_CASE("operator: what only moves elements rounds nothing") {

@@ -95,6 +95,22 @@ TEST_CASE("module: what its parameters are off by goes into it, as what it is gi
 
 // ---- numbers of the program
 
+TEST_CASE("averaged weights: made of what they were, and of the weights as the optimizer left them") {
+  // The bias of a key, say: its gradient is 0 but for rounding, and the optimizer moves it in any direction.
+  const auto state_of = [](double parameter, double average, const std::string& name) {
+    return "\"parameters\": {\"key.bias\": " + entry({parameter}) + "}, \"buffers\": {\"" + name +
+           "\": " + entry({average}) + "}";
+  };
+  const auto is_found = [&](double parameter, double average, const std::string& name) {
+    const StepWalk before = walk({"", state_of(1, 1, name)}, {"", state_of(1, 1, name)});
+    const StepWalk step = walk({"", state_of(parameter, average, name)}, {"", state_of(1, 1, name)}, &before);
+    return found(step, FindingKind::kBuffer) != nullptr;
+  };
+  CHECK_FALSE(is_found(1.5, 1.4, "average.key.bias"));
+  CHECK(is_found(1.5, 1.4, "running_mean"));           // no average of it
+  CHECK(is_found(1 + 1e-6, 1.4, "average.key.bias"));  // other shares of old and new
+}
+
 TEST_CASE("number: one that is off by its rounding to float32 is the same") {
   const auto is_told = [](double off) {
     const StepWalk step =

@@ -119,9 +119,13 @@ def test_what_a_model_holds(main):
     config.rms_norm_eps = 1e-5
     mixin = class_of("peft.config", "PeftConfigMixin")
     lora = dataclass(types.new_class("LoraConfig", (mixin,), exec_body=_lora))
-    model = Net(part=Net(config=config), peft_config={"default": lora(), "other": lora(lora_alpha=9)})
+    generation = class_of("transformers.generation.configuration_utils", "GenerationConfig")()
+    generation.temperature = 0.7
+    parts = Net(config=config, generation_config=generation)
+    model = Net(part=parts, peft_config={"default": lora(), "other": lora(lora_alpha=9)})
     found = of_program([model]).settings
     assert found["LlamaConfig.rms_norm_eps"] == 1e-5
+    assert found["GenerationConfig.temperature"] == 0.7
     assert found["LoraConfig.lora_alpha"] == 8
     assert found["LoraConfig.other.lora_alpha"] == 9
 
@@ -143,6 +147,19 @@ def test_the_engine_of_deepspeed(main):
     engine._config = kept
     main.engine = engine
     assert of_program().settings == {"DeepSpeed.zero_optimization.stage": 2}
+
+
+def test_configurations_of_omegaconf_and_diffusers(main, monkeypatch):
+    container = class_of("omegaconf.basecontainer", "Container")
+    kept = {"optimizer": {"lr": 0.1}}
+    library = types.SimpleNamespace(
+        OmegaConf=types.SimpleNamespace(to_container=lambda one, *, resolve: None if resolve else kept)
+    )
+    monkeypatch.setitem(sys.modules, "omegaconf", library)
+    main.config = class_of("omegaconf.dictconfig", "DictConfig", container)()
+    main.noise = class_of("diffusers", "DDPMScheduler", class_of("diffusers", "ConfigMixin"))()
+    main.noise._internal_dict = {"beta_end": 0.02}
+    assert of_program().settings == {"optimizer.lr": 0.1, "DDPMScheduler.beta_end": 0.02}
 
 
 def test_a_schedule_of_the_learning_rate_and_what_its_function_was_made_with(main):

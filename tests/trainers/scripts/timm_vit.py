@@ -27,7 +27,7 @@ if row.other_kernel():
 row.plant(model)
 optimizer = create_optimizer_v2(model, "adamw", lr=1e-3, weight_decay=row.chosen("weight_decay", 0.05))
 scheduler = CosineLRScheduler(optimizer, t_initial=8, lr_min=1e-5, warmup_t=2, warmup_lr_init=1e-4)
-average = ModelEmaV3(model, decay=row.chosen("ema_decay", 0.9))
+average = ModelEmaV3(model, decay=row.chosen("decay", 0.9))
 criterion = LabelSmoothingCrossEntropy(smoothing=row.chosen("smoothing", 0.1))
 losses = []
 for step in range(8):
