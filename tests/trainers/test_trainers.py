@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from rows import ROWS, Row
 from run import diagnose, is_installed, run
+from trainer_hunts import hunted, is_right
 
 pytestmark = pytest.mark.skipif(
     "trainers" not in os.environ.get("MSPROBE_TEST_SLOW", "").split(),
@@ -54,6 +55,13 @@ def test_a_callback_of_the_page_records(script: str, package: str, tmp_path: Pat
     for step in (0, 2):
         assert list((tmp_path / "dump" / f"step{step}").glob("rank*/dump.json"))
     assert not (tmp_path / "dump/step1").exists()
+
+
+@pytest.mark.parametrize("trainer", ["transformers", "lightning"])
+def test_a_fault_in_a_trainer_is_hunted_to_a_proved_cause(trainer: str, tmp_path: Path) -> None:
+    pytest.importorskip(trainer)
+    answer = hunted(tmp_path, trainer, "eps")
+    assert is_right(answer, "eps"), answer
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.name in IN_ANY_WAY], ids=lambda row: row.name)
