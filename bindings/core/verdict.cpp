@@ -183,8 +183,9 @@ py::dict plain(const StepWalk& walk) {
   result["largest_gradient"] = py::make_tuple(walk.largest_gradient.value, walk.largest_gradient.name);
   result["closest"] = py::make_tuple(walk.closest.value, walk.closest.name);
   result["has_state"] = walk.has_state;
-  result["gradients_agree"] = walk.gradients_agree;
+  result["arriving"] = walk.arriving;
   result["divided_otherwise"] = walk.divided_otherwise;
+  result["other_names"] = walk.other_names;
   result["stranger"] = clauses(walk.stranger);
   result["unit"] = walk.unit;
   result["last_agreeing"] = walk.last_agreeing;
@@ -210,8 +211,9 @@ StepWalk walk_of(const py::dict& from) {
   walk.largest_gradient = largest_of(from["largest_gradient"]);
   walk.closest = largest_of(from["closest"]);
   walk.has_state = from["has_state"].cast<bool>();
-  walk.gradients_agree = from["gradients_agree"].cast<bool>();
+  walk.arriving = from["arriving"].cast<double>();
   walk.divided_otherwise = from["divided_otherwise"].cast<bool>();
+  walk.other_names = from["other_names"].cast<std::map<std::string, std::string>>();
   walk.stranger = because_of(from["stranger"]);
   walk.unit = from["unit"].cast<double>();
   walk.last_agreeing = from["last_agreeing"].cast<std::string>();
@@ -300,6 +302,7 @@ void register_verdict(py::module_& m) {
                              [pair_of](const StepWalk& walk) { return pair_of(walk.largest_gradient); })
       .def_property_readonly("closest", [pair_of](const StepWalk& walk) { return pair_of(walk.closest); })
       .def_readonly("has_state", &StepWalk::has_state)
+      .def_readonly("other_names", &StepWalk::other_names)
       .def_readonly("unit", &StepWalk::unit)
       .def_property_readonly("all_equal", &StepWalk::all_equal)
       .def("plain", [](const StepWalk& walk) { return plain(walk); })

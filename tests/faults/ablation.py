@@ -43,7 +43,6 @@ INFINITE = 1e30
 OFF = {
     "sum": 0,
     "bias": 0,
-    "visible": INFINITE,
     "few_elements": 2,
     "negligible": 0,
     "mask": 1e300,  # the least number of a dtype is one

@@ -103,6 +103,7 @@ enum class Reason : std::uint8_t {
   kRandomState,
   kCounts,
   kRequiresGrad,
+  kOtherNames,
   kModuleSetting,
   kClippingSetting,
   kOptimizerSetting,

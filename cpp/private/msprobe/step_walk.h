@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -60,10 +61,13 @@ struct StepWalk {
   /// The largest part of what is allowed, of all that is no finding: 1 would be one.
   Largest closest;
   bool has_state = false;
-  /// The optimizer got the gradients of the reference, but for rounding: all of them were compared.
-  bool gradients_agree = false;
+  /// The largest distance of a loss, or of a gradient that the optimizer gets, where it gets those of the
+  /// reference but for rounding; infinite where it does not, or not all were compared.
+  double arriving = std::numeric_limits<double>::infinity();
   /// The model is called another number of times: the calls of the two runs are not of the same data.
   bool divided_otherwise = false;
+  /// What the target calls parameters, buffers and modules of the reference that have another name there.
+  std::map<std::string, std::string> other_names;
   double unit = 0;  // the coarsest unit roundoff of what the reference computes
   /// In the first step results are farther off than any number of roundings explains: between these two.
   std::string last_agreeing, first_differing;
@@ -79,6 +83,7 @@ struct StepWalk {
   /// Parameters of the reference as this step began with them.
   std::map<std::string, metrics::TensorFacts, std::less<>> parameters;
 
+  bool gradients_agree() const noexcept { return arriving < std::numeric_limits<double>::infinity(); }
   bool all_equal() const noexcept { return differing == 0 && (compared > 0 || findings.empty()); }
   /// Gives back what only the next step of the rank needs. Of many ranks it is most of the memory.
   void forget_state() {

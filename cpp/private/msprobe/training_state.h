@@ -40,11 +40,17 @@ class MSPROBE_API Json {
   /// The value under a key; a null value where there is none.
   const Json& operator[](std::string_view key) const noexcept;
 
+  /// Gives the value under a key of this object other names: every key, and every text, that is one of
+  /// `names`.
+  void rename(std::string_view key, const std::map<std::string, std::string>& names);
+
   /// Equal in kind and content; NaN equals NaN, 1 equals 1.0, the order of keys does not matter.
   friend MSPROBE_API bool operator==(const Json& a, const Json& b) noexcept;
 
  private:
   friend class JsonBuilder;
+  void rename(const std::map<std::string, std::string>& names);
+
   Kind kind_ = Kind::kNull;
   std::string text_;
   std::vector<Json> items_;

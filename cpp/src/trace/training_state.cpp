@@ -40,6 +40,25 @@ const Json& Json::operator[](std::string_view key) const noexcept {
   return found == nullptr ? nothing() : *found;
 }
 
+void Json::rename(const std::map<std::string, std::string>& names) {
+  const auto rename_one = [&](std::string& name) {
+    if (const auto found = names.find(name); found != names.end()) name = found->second;
+  };
+  // A file may be nested deeper than this thread has a stack.
+  for (std::vector<Json*> open = {this}; !open.empty();) {
+    Json& one = *open.back();
+    open.pop_back();
+    if (one.kind_ == Kind::kText) rename_one(one.text_);
+    for (std::string& key : one.keys_) rename_one(key);
+    for (Json& item : one.items_) open.push_back(&item);
+  }
+}
+
+void Json::rename(std::string_view key, const std::map<std::string, std::string>& names) {
+  const auto found = std::find(keys_.begin(), keys_.end(), key);
+  if (found != keys_.end()) items_[static_cast<std::size_t>(found - keys_.begin())].rename(names);
+}
+
 bool operator==(const Json& a, const Json& b) noexcept {
   const auto is_plain = [](const Json& json) {
     return json.kind_ == Json::Kind::kNumber || json.kind_ == Json::Kind::kBool;

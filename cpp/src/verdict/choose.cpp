@@ -13,7 +13,9 @@
 #include "msprobe/step_walk.h"
 #include "msprobe/thread_pool.h"
 #include "msprobe/verdict.h"
+#include "verdict/arrival.h"
 #include "verdict/numbers.h"
+#include "verdict/other_names.h"
 #include "verdict/places_of_state.h"
 #include "verdict/reasons.h"
 #include "verdict/rows.h"
@@ -112,7 +114,7 @@ class Judge {
     const bool is_of_data = finding.phase == Phase::kInputs || finding.phase == Phase::kCalls ||
                             finding.phase == Phase::kGradients;
     const StepWalk& walk = walk_of(finding);
-    if (is_of_data && walk.divided_otherwise && walk.gradients_agree) return false;
+    if (is_of_data && walk.divided_otherwise && walk.gradients_agree()) return false;
     const double known = noise_ == nullptr ? 0 : noise_->strength(finding);
     if (is_measured(finding)) {
       return finding.strength >= std::max(1.0, verdict::numbers().suspect * known) &&
@@ -133,7 +135,7 @@ class Judge {
     if (finding.is_hidden) return true;
     if (finding.kind == FindingKind::kModuleAttribute && shows_in_a_buffer(finding)) return true;
     // How something is done is no difference in what is done: the gradients of the step tell.
-    if (finding.phase <= Phase::kGradients && !has_measure && walk_of(finding).gradients_agree)
+    if (finding.phase <= Phase::kGradients && !has_measure && walk_of(finding).gradients_agree())
       return is_followed(index);
     if (std::isinf(finding.effect)) return true;
     if (!std::isnan(finding.effect)) return false;
@@ -280,10 +282,19 @@ StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics
                    const std::vector<Distance>& distances, int step, int rank, const StepWalk* before,
                    const std::function<void(const Judged&)>& observer) {
   const bool has_state = pair.target_state && pair.reference_state;
-  verdict::SuspectsOfCalls calls =
-      verdict::suspects_of_calls(pair, metrics, distances, before, has_state, observer);
-  if (has_state)
-    verdict::add_suspects_of_state(*pair.target_state, *pair.reference_state, before, calls, observer);
+  std::map<std::string, std::string> names;
+  trace::Json theirs;
+  if (has_state) {
+    names = verdict::other_names(pair.target_state->root, pair.reference_state->root);
+    theirs = names.empty() ? trace::Json() : verdict::renamed(pair.reference_state->root, names);
+  }
+  const trace::Json nothing;
+  const trace::Json& target = has_state ? pair.target_state->root : nothing;
+  const trace::Json& reference = !names.empty() ? theirs : has_state ? pair.reference_state->root : nothing;
+  verdict::SuspectsOfCalls calls = verdict::suspects_of_calls(
+      pair, metrics, distances, before, has_state, verdict::arriving_gradients(target, reference), observer);
+  calls.walk.other_names = std::move(names);
+  if (has_state) verdict::add_suspects_of_state(target, reference, before, calls, observer);
   add_places(pair.target, calls.walk.findings);
   calls.walk.step = step;
   calls.walk.rank = rank;
@@ -332,7 +343,7 @@ Verdict judge(std::span<const StepWalk* const> walks, const KnownNoise* noise) {
   verdict.status = !culprits.empty() ? Status::kDiffer : all_equal ? Status::kEqual : Status::kRounding;
   for (const StepWalk* walk : walks) {
     if (walk->first_differing.empty() || verdict.status != Status::kRounding || noise != nullptr) continue;
-    if (walk->divided_otherwise && walk->gradients_agree) continue;
+    if (walk->divided_otherwise && walk->gradients_agree()) continue;
     verdict.status = Status::kDiffer;
     verdict.last_agreeing = walk->last_agreeing;
     verdict.first_differing = walk->first_differing;

@@ -15,13 +15,14 @@ constexpr int kCallsToLookAt = 4;
 
 }  // namespace
 
-double Effects::in_call(std::uint32_t record) const {
+double Effects::in_call(std::uint32_t record, bool is_number) const {
   const Outcome& seen = outcomes_[record];
   const trace::RecordName name(calls_.name(record));
-  if (name.is_backward() || seen.visible >= 1) return seen.effect();
+  if (name.is_backward() || seen.visible >= 1) return seen.effect(is_number);
   const auto backward = calls_.target().find(name.with(trace::Direction::kBackward));
   const bool has_it = backward && calls_.is_paired(static_cast<std::uint32_t>(*backward));
-  return has_it ? std::max(seen.effect(), outcomes_[*backward].effect()) : seen.effect();
+  return has_it ? std::max(seen.effect(is_number), outcomes_[*backward].effect(is_number))
+                : seen.effect(is_number);
 }
 
 double Effects::around(std::string_view module, bool of_reference, double order) const {

@@ -18,15 +18,18 @@ namespace msprobe::verdict {
 
 /// What is known of a record that both runs have.
 struct Outcome {
-  double entered = 0, likely = 0;  // the distance of what goes in: what to reckon with, and most likely
-  double excess = 0;               // of the result that is farthest beyond its tolerance
-  double visible = 0;              // the same of what is known to differ
+  double entered = 0;  // the distance of what goes in
+  double excess = 0;   // of the result that is farthest beyond its tolerance
+  double visible = 0;  // the same, of a module by what goes into it
   bool has_result = false;
   bool in_is_equal = true;
   bool out_is_equal = true;
 
-  /// What comes of another argument: of equal tensors it makes every difference.
-  double effect() const noexcept { return in_is_equal && !out_is_equal ? kInfinity : visible; }
+  /// What comes of another argument. Another number makes every difference of equal tensors; what is no
+  /// number, as a mask of another dtype, may have another kernel make the same of them, but for rounding.
+  double effect(bool is_number) const noexcept {
+    return is_number && in_is_equal && !out_is_equal ? kInfinity : visible;
+  }
 };
 
 class Effects {
@@ -39,7 +42,7 @@ class Effects {
   const Outcome& operator[](std::uint32_t record) const { return outcomes_[record]; }
 
   /// In the results of a call, or in those of its backward pass.
-  double in_call(std::uint32_t record) const;
+  double in_call(std::uint32_t record, bool is_number) const;
   /// In the result of the innermost module around that both runs have; without one, in what the next calls
   /// get.
   double around(std::string_view module, bool of_reference, double order) const;

@@ -107,13 +107,11 @@ class OfOperator {
     if (error == 0) return {};
     const double gain = gain_of(one), cast = cast_error(one, error);
     allowed.magnitude += gain * error + cast;
-    allowed.expected += gain * one.likely() + cast_error(one, one.likely());
     // Independent errors of n elements move a norm or a mean by sqrt(n) times less. Those of one origin are
     // alike along a row; what the call that made it rounded is not.
     const double errors = errors_of(one);
     const double of_channels = of_whole_channels(one, error);
     allowed.magnitude += of_channels;
-    allowed.expected += of_channels;
     allowed.bias += of_channels / std::sqrt(result_.count);
     const double shared = one.is_shared ? std::max(error - own_rounding(one.tensor.unit), 0.0) : 0;
     allowed.bias += gain * (one.distance.most_bias() + shared / std::sqrt(std::min(errors, one.tensor.last)) +
@@ -138,7 +136,7 @@ class OfOperator {
       if (one.tensor.unit > 0) error = std::max(error, one.error());
     }
     allowed.magnitude += discrete(error);
-    allowed.bias = allowed.expected = allowed.magnitude;
+    allowed.bias = allowed.magnitude;
   }
 
   // R5: where the derivative jumps, an error e takes a share e of the elements over the jump, each off by its
@@ -149,7 +147,6 @@ class OfOperator {
       if (one.tensor.unit > 0 && one.is_saved) error = std::max(error, one.error());
     }
     allowed.magnitude += std::sqrt(std::min(error, 1.0));
-    allowed.expected += std::sqrt(std::min(error, 1.0));
   }
 
   // The gradient of what was repeated, or looked up by an index, is the sum over all its uses. By an index
@@ -176,7 +173,6 @@ class OfOperator {
           element_units(unit_) * rounding / own_units(unit_) * lost * ratio(result_.largest, result_.norm);
     }
     allowed.magnitude += allowed.own;
-    allowed.expected += allowed.own;
     double shared = gain_class() == Gain::kScaleFree ? shared_units(place_.terms) : 0;
     // A partial sum that is rounded loses what is small beside it: all sums of one direction are too small.
     if (rounds_partial_sums()) shared += sum_units();
@@ -330,12 +326,10 @@ Tolerance of_same_value(const Place& place) {
     const double high = std::max(one.distance.high, one.unseen);
     allowed.magnitude = std::max(allowed.magnitude, high);
     allowed.bias = std::max(allowed.bias, one.distance.most_bias() + high / errors);
-    allowed.expected = std::max(allowed.expected, one.likely());
     allowed.of_sources.push_back({1, high});
   }
   allowed.own = place.extra_rounding * place.tensor.unit;
   allowed.magnitude += allowed.own;
-  allowed.expected += allowed.own;
   allowed.bias += allowed.own;
   return allowed;
 }
@@ -343,20 +337,18 @@ Tolerance of_same_value(const Place& place) {
 // R3
 Tolerance of_opaque(const Place& place) {
   Tolerance allowed;
-  double error = 0, likely = 0;
+  double error = 0;
   const double gain = std::pow(numbers().opaque, place.calls);
   for (const Source& one : place.sources) {
     error = std::max(error, one.error());
-    likely = std::max(likely, one.likely());
     allowed.of_sources.push_back({gain, one.error()});
   }
   if (place.tensor.unit == 0) {  // R5
-    allowed.magnitude = allowed.bias = allowed.expected = discrete(error);
+    allowed.magnitude = allowed.bias = discrete(error);
     return allowed;
   }
   allowed.own = gain * own_rounding(place.tensor.unit);
   allowed.magnitude = allowed.bias = gain * error + allowed.own;
-  allowed.expected = gain * likely + allowed.own;
   return allowed;
 }
 
@@ -366,7 +358,6 @@ Tolerance with_inside(Tolerance allowed, const Place& place) {
   const double by_parts = opaque(place.inside->error(), place.inside->tensor.unit);
   allowed.magnitude = std::max(allowed.magnitude, by_parts);
   allowed.bias = std::max(allowed.bias, by_parts);
-  allowed.expected = std::max(allowed.expected, by_parts);
   return allowed;
 }
 
@@ -375,7 +366,7 @@ Tolerance of_origin(const Place& place) {
   Tolerance allowed;
   const Tensor& tensor = place.tensor;
   allowed.own = own_rounding(tensor.unit);
-  allowed.magnitude = allowed.expected = allowed.own;
+  allowed.magnitude = allowed.own;
   allowed.bias = tensor.unit * bias_units(tensor.unit) + allowed.own / std::sqrt(std::max(tensor.count, 1.0));
   allowed.element = element_units(tensor.unit) * tensor.unit * ratio(tensor.largest, tensor.norm);
   return allowed;
@@ -403,7 +394,6 @@ Tolerance of_update(const Place& place) {
   allowed.own += moved;
   allowed.magnitude += moved;
   allowed.bias += 2 * moved / errors;
-  allowed.expected = allowed.magnitude;
   return allowed;
 }
 
@@ -432,7 +422,7 @@ Tolerance tolerance(const Place& place) {
     case Rule::kUnknown: break;
   }
   Tolerance anything;
-  anything.magnitude = anything.bias = anything.expected = kInfinity;
+  anything.magnitude = anything.bias = kInfinity;
   return anything;
 }
 
@@ -448,13 +438,6 @@ double excess(const metrics::Distance& distance, const Tolerance& allowed) {
   const bool is_local = allowed.element > 0 && distance.peak >= numbers().few_elements;
   const double local = is_local ? distance.low / (suspect * allowed.element) : 0;
   return std::max({magnitude, bias, local});
-}
-
-double visible_excess(const metrics::Distance& distance, const Tolerance& allowed) {
-  if (distance.equal) return 0;
-  const double least = excess(distance, allowed);
-  if (std::isinf(least) || allowed.expected == 0) return least;
-  return std::max(least, distance.value / (numbers().visible * allowed.expected));
 }
 
 double excess_of_number(const metrics::Distance& distance, std::optional<double> error) {
@@ -497,6 +480,8 @@ Common common(const Place& place) {
 double own_rounding(double unit) { return own_units(unit) * unit; }
 
 double opaque(double error, double unit) { return numbers().opaque * (error + own_rounding(unit)); }
+
+double through_pass(double unit) { return numbers().opaque * numbers().opaque * own_rounding(unit); }
 
 double independent_errors(const Tensor& tensor) {
   if (tensor.count <= 1 || tensor.largest <= 0 || tensor.norm <= 0) return std::max(tensor.count, 1.0);

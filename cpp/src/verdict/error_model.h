@@ -22,7 +22,6 @@ struct Contribution {
 struct Tolerance {
   double magnitude = 0;  // relative L2 distance
   double bias = 0;       // of norm and mean, where errors of single elements average out
-  double expected = 0;   // the magnitude, by what the sources are most likely off by
   /// What a single element may be off by where nothing that goes in differs; 0: something does.
   double element = 0;
   double own = 0;                        // the part of the magnitude that is rounding of its own
@@ -34,10 +33,6 @@ Tolerance tolerance(const Place& place);
 
 /// By which factor a distance is beyond a tolerance; 1 and more is suspect. Infinite for what has no measure.
 double excess(const metrics::Distance& distance, const Tolerance& allowed);
-
-/// The same for what comes of something that is known to differ: there is a reason to look, so this needs no
-/// outlier.
-double visible_excess(const metrics::Distance& distance, const Tolerance& allowed);
 
 /// The same of a number of a program, which is at least as fine as float32: as one that is read (R4), or that
 /// everything before, which is off by `error`, has made (R3).
@@ -56,6 +51,9 @@ double own_rounding(double unit);
 
 /// Of calls that are not seen one by one, where what goes in is off by so much.
 double opaque(double error, double unit);
+
+/// What one rounding of each call becomes through a whole pass, forward and backward (R3).
+double through_pass(double unit);
 
 /// As how many independent errors those of a tensor count in its norm and mean. The largest of n normal
 /// numbers is about sqrt(2 ln n) times the typical one (S. Coles, An Introduction to Statistical Modeling of

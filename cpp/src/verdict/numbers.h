@@ -24,7 +24,6 @@ struct Numbers {
   double element_of_coarse = 3.1;
   double suspect = 3;
   double opaque = 3;
-  double visible = 2;
   double few_elements = 0.98;
   double negligible = metrics::kNegligibleGradient;
   double mask = 1e4;
@@ -72,9 +71,6 @@ inline constexpr std::array kNumbers{
            "thousand"},
     Number{"opaque", &Numbers::opaque,
            "gain of several calls of which only the ends are seen, and so many roundings of one call"},
-    Number{
-        "visible", &Numbers::visible,
-        "what comes of something that is known to differ needs no outlier: so many times what is expected"},
     Number{"few_elements", &Numbers::few_elements,
            "share of a squared distance in one of eight sums from which on it is of few elements: of "
            "independent errors three in a million come there (beta distribution)"},
@@ -116,9 +112,9 @@ inline constexpr std::array kRuleRows{
     RuleRow{"R7 negligible", "gradients and states",
             "measured against `negligible` of the typical one of all parameters at least"},
     RuleRow{"R8 no distance", "a setting, an argument, a call of one run, another shape",
-            "suspect when the first place behind it that has a distance is: then no outlier is needed, "
-            "`visible` times "
-            "what is expected is enough, and nothing at all where what goes in is equal to the bit"}};
+            "suspect when the first place behind it that has a distance is; of another number that goes in "
+            "with tensors "
+            "that are equal to the bit, every difference is its own"}};
 
 /// Those that are in force.
 const Numbers& numbers() noexcept;

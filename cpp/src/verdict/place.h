@@ -70,7 +70,6 @@ struct Source {
 
   /// What to reckon with.
   double error() const noexcept { return distance.expected > unseen ? distance.expected : unseen; }
-  double likely() const noexcept { return distance.value > unseen ? distance.value : unseen; }
 };
 
 inline Source source_of(const metrics::Distance& distance, const Tensor& tensor,

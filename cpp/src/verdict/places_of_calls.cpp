@@ -131,7 +131,10 @@ bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<So
       knows_all = false;
     }
   }
-  if (!is_saved) weigh(record, found);
+  if (!is_saved) {
+    weigh(record, found);
+    sum_over_rows(record, found);
+  }
   return knows_all && std::ranges::none_of(calls_.reference_only(record), [&](std::uint32_t index) {
            const Item& item = calls_.reference().all_items()[index];
            return is_tensor(item) && is_input(item.part);
@@ -157,6 +160,20 @@ void CallPlaces::weigh(std::uint32_t record, std::vector<Source>& terms) const {
     if (!weight || !std::isfinite(*weight)) return;
     multiply(terms[1].tensor, std::abs(*weight));
     if (is_mean) multiply(terms[0].tensor, std::abs(1 - *weight));
+  }
+}
+
+// A product of two results, as scores are, sums over their rows, and a mean stands in these: errors that are
+// alike in all rows leave none that another one averages out. Weights have no mean.
+void CallPlaces::sum_over_rows(std::uint32_t record, std::vector<Source>& terms) const {
+  if (calls_.operator_of(calls_.name(record)).gain != Gain::kProduct) return;
+  const auto rows = calls_.rows().of_record(record);
+  const bool has_weight = std::ranges::any_of(rows, [&](const ItemPair& row) {
+    return is_tensor(calls_.pair().target_item(row)) && !calls_.parameter(row).empty();
+  });
+  if (has_weight) return;
+  for (Source& one : terms) {
+    if (one.is_shared) one.tensor.last = 1;
   }
 }
 

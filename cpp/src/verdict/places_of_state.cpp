@@ -37,10 +37,6 @@ constexpr std::array<std::string_view, 5> kHowNotWhat = {"inplace", "recompute",
 // (docs/formats/diagnosis.md): the step is one call, which is made of others (R3).
 double limit_of_rule() { return numbers().suspect * numbers().opaque * numbers().opaque; }
 
-// What one rounding of each call becomes through a whole pass (R3). In 16 bits a gradient of a model that is
-// computed once is off by no more: `most_together` roundings are all of it.
-double through_pass(double unit) { return numbers().opaque * numbers().opaque * own_rounding(unit); }
-
 bool is_coarse(double unit) { return unit > metrics::unit_roundoff(DType::kFloat32); }
 
 // How far off tensors are, by their names.
@@ -68,6 +64,7 @@ class StateWalk {
   void run() {
     random_state();
     inputs();
+    other_names();
     parameters();
     named(FindingKind::kBuffer, Phase::kBuffers, "buffer", target_["buffers"], reference_["buffers"], "",
           before_ ? Reason::kBufferMoved : Reason::kBufferDiffers,
@@ -133,6 +130,16 @@ class StateWalk {
     }
     walk().divided_otherwise = ours.size() != theirs.size();
     found_.add_counts(Phase::kInputs, "model", "the model is called", ours.size(), theirs.size());
+  }
+
+  void other_names() {
+    const auto& names = walk().other_names;
+    if (names.empty()) return;
+    const auto& [reference, target] = *names.begin();
+    found_
+        .add(FindingKind::kWeight, Phase::kParameters, target,
+             {Reason::kOtherNames, {target, reference, std::to_string(names.size())}})
+        .effect = 0;  // a name computes nothing
   }
 
   // As the optimizer left it.
@@ -358,8 +365,8 @@ class StateWalk {
     for (const EntryPair& entry : entries) {
       if (before_clipping_.empty()) break;
       const Place place = clipped(before_clipping_, entry);
-      effect = std::max(
-          effect, visible_excess(entry_distance(*entry.target, *entry.reference, floor), tolerance(place)));
+      effect =
+          std::max(effect, excess(entry_distance(*entry.target, *entry.reference, floor), tolerance(place)));
       const auto a = tensor_of(*entry.target), b = tensor_of(*entry.reference);
       if (!a || !b) continue;
       squares[0] += a->count * a->typical() * a->typical();
@@ -398,7 +405,6 @@ class StateWalk {
   void at_optimizer(Reached& reached) {
     const auto &ours = target_["gradients_at_optimizer"].items(),
                &theirs = reference_["gradients_at_optimizer"].items();
-    bool all_agree = !ours.empty() && ours.size() == theirs.size();
     for (const std::size_t index : ways_of_clipping_) walk().findings[index].effect = kInfinity;
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       const Json &a = ours[i]["gradients"], &b = theirs[i]["gradients"];
@@ -410,24 +416,7 @@ class StateWalk {
         if (ways_of_clipping_.empty() && walk().findings.size() > known) report_handling(a, b);
       }
       for (const auto& [name, one] : now) reached[name] = one;
-      all_agree &= agree(now, a, b);
     }
-    walk().gradients_agree = all_agree;
-  }
-
-  // All gradients were compared, and are no farther off than those of a model that is computed once on equal
-  // weights and data.
-  bool agree(const Reached& compared, const Json& ours, const Json& theirs) const {
-    if (compared.empty() || compared.size() != ours.keys().size() || compared.size() != theirs.keys().size())
-      return false;
-    const double gain = numbers().opaque * numbers().opaque;
-    return std::all_of(compared.begin(), compared.end(), [&](const auto& one) {
-      const metrics::Distance& apart = one.second.distance;
-      const double unit = one.second.tensor.unit;
-      const double most =
-          is_coarse(unit) ? numbers().suspect * through_pass(unit) : gain * numbers().most_together * unit;
-      return apart.equal || apart.high <= std::max(most, gain * apart_at_start_);
-    });
   }
 
   // ---- the optimizer
@@ -555,10 +544,9 @@ class StateWalk {
 
 }  // namespace
 
-void add_suspects_of_state(const trace::TrainingState& target, const trace::TrainingState& reference,
-                           const compare::StepWalk* before, SuspectsOfCalls& calls,
-                           const Observer& observer) {
-  StateWalk(target.root, reference.root, before, calls, observer).run();
+void add_suspects_of_state(const Json& target, const Json& reference, const compare::StepWalk* before,
+                           SuspectsOfCalls& calls, const Observer& observer) {
+  StateWalk(target, reference, before, calls, observer).run();
 }
 
 }  // namespace msprobe::verdict

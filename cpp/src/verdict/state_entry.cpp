@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "base/non_finite.h"
 #include "msprobe/trace_compare.h"
@@ -101,10 +102,13 @@ std::string module_of(std::string_view name) {
 }
 
 std::vector<EntryPair> common(const Json& target, const Json& reference) {
+  std::unordered_map<std::string_view, const Json*> others;  // of a key that occurs twice the last counts
+  for (std::size_t i = 0; i < reference.keys().size(); ++i)
+    others.insert_or_assign(reference.keys()[i], &reference.items()[i]);
   std::vector<EntryPair> result;
   for (std::size_t i = 0; i < target.keys().size(); ++i) {
-    const Json* const other = reference.find(target.keys()[i]);
-    if (other != nullptr) result.push_back({target.keys()[i], &target.items()[i], other});
+    const auto other = others.find(target.keys()[i]);
+    if (other != others.end()) result.push_back({target.keys()[i], &target.items()[i], other->second});
   }
   return result;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "verdict/arrival.h"
 #include "verdict/numbers.h"
 
 namespace msprobe::verdict {
@@ -67,7 +68,7 @@ class Summary {
       const double low = is_gradient
                              ? calls_.distance(row, calls_.negligible_gradient()).low / numbers().opaque
                              : calls_.distance(row).low;
-      if (low > most) {
+      if (low > most && arrives(calls_, row, calls_.distance(row), walk_.arriving)) {
         walk_.first_differing = calls_.item_name(row);
         return;
       }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "verdict/arrival.h"
 #include "verdict/calls.h"
 #include "verdict/effects.h"
 #include "verdict/error_model.h"
@@ -28,14 +29,16 @@ using Part = Item::Part;
 
 class Walk {
  public:
-  Walk(const Calls& calls, const StepWalk* before, bool has_state, const Observer& observer)
+  Walk(const Calls& calls, const StepWalk* before, bool has_state, double gradients, const Observer& observer)
       : calls_(calls),
         unpaired_(calls),
         places_(calls, unpaired_, before),
         before_(before),
         has_state_(has_state),
         observer_(observer),
-        effects_(calls, unpaired_) {}
+        effects_(calls, unpaired_) {
+    result_.walk.arriving = std::max(gradients, arriving_losses(calls));
+  }
 
   SuspectsOfCalls run() {
     std::vector<std::uint32_t> gradients;
@@ -62,7 +65,8 @@ class Walk {
     enum class Where : std::uint8_t { kInCall, kAround };
     std::size_t finding = 0;
     std::uint32_t record = 0;
-    bool is_another_number = false;
+    bool is_number = false;
+    bool is_another_number = false;  // than everything before explains
     Where where = Where::kInCall;
   };
 
@@ -93,11 +97,15 @@ class Walk {
 
   // What is asked of a place with a distance. Adds no finding.
   double judge(const ItemPair& row, const Place& place, const Tolerance& allowed, const Distance& apart) {
-    const double strength = excess(apart, allowed);
+    const double strength = beyond(row, apart, allowed);
     compare::Largest& closest = walk().closest;
     if (strength < 1 && strength > closest.value) closest = {strength, calls_.item_name(row)};
     if (observer_) observer_({calls_.item_name(row), apart, strength, explain(place, allowed)});
     return strength;
+  }
+
+  double beyond(const ItemPair& row, const Distance& apart, const Tolerance& allowed) const {
+    return arrives(calls_, row, apart, result_.walk.arriving) ? excess(apart, allowed) : 0;
   }
 
   compare::Explanation explain(const Place& place, const Tolerance& allowed) const {
@@ -140,12 +148,10 @@ class Walk {
       const bool knows_sources = places_.sources(record, sources);
       for (const Source& one : sources) {
         seen.entered = std::max(seen.entered, one.error());
-        if (std::isfinite(one.likely())) seen.likely = std::max(seen.likely, one.likely());
         seen.in_is_equal &= one.distance.equal;
       }
       const double parameters = places_.parameters_of(record);
       seen.entered = std::max(seen.entered, parameters);
-      seen.likely = std::max(seen.likely, parameters);
       seen.in_is_equal &= parameters == 0;
       const std::size_t arguments = visit_inputs(record);
       visit_results(record, sources, knows_sources, arguments);
@@ -175,12 +181,13 @@ class Walk {
         continue;
       }
       if ((item.kind == Item::Kind::kNull && other == nullptr) || excess_of_number(apart) < 1) continue;
-      const bool is_another = other != nullptr && std::isfinite(apart.value) &&
-                              excess_of_number(apart, places_.before(record)) >= 1;
+      const bool is_number = other != nullptr && std::isfinite(apart.value);
+      const bool is_another = is_number && excess_of_number(apart, places_.before(record)) >= 1;
       const bool is_chosen = item.kind == Item::Kind::kTensor && is_other_choice(row);
       add_value(record, calls_.item_name(row), shown(calls_.target(), item),
                 other != nullptr ? shown(calls_.reference(), *other) : std::string(word_of(row.reason)),
-                {0, record, is_another, is_chosen ? Unmeasured::Where::kAround : Unmeasured::Where::kInCall});
+                {0, record, is_number, is_another,
+                 is_chosen ? Unmeasured::Where::kAround : Unmeasured::Where::kInCall});
       ++found;
       // A rate or a coefficient of an optimizer is one of its settings: what it makes of states that are 0,
       // or next to nothing, is no measure.
@@ -194,7 +201,7 @@ class Walk {
       if (!is_input(item.part) || item.kind == Item::Kind::kNull || item.kind == Item::Kind::kTensor)
         continue;
       add_value(record, trace::item_name(calls_.reference(), calls_.counterpart(record), index), "absent",
-                shown(calls_.reference(), item), {0, record, false, Unmeasured::Where::kInCall});
+                shown(calls_.reference(), item), {0, record, false, false, Unmeasured::Where::kInCall});
       ++found;
     }
     return found;
@@ -269,7 +276,9 @@ class Walk {
     const double strength = judge(row, input.place, allowed, apart);
     places_.keep(row, input.place);
     const ItemIndex ours = calls_.target_flow().source(row.target);
-    if (note_unpaired(input, ours, visible_excess(apart, allowed)) || strength < 1) return;
+    if (note_unpaired(input, ours, strength) || strength < 1) return;
+    // The training state has what goes into an optimizer by its names, and knows what is negligible (R7).
+    if (has_state_ && calls_.parent(record) == "optimizer") return;
     Finding* const finding = add(FindingKind::kArgument, record);
     if (finding == nullptr) return;
     finding->name = calls_.item_name(row);
@@ -279,7 +288,7 @@ class Walk {
       name_after_module(*finding, row);
       tell_what_happened(*finding, row, input.source, ours);
       if (ours == kNoItem && unpaired_.has_extra_in(calls_.parent(record)))
-        unmeasured_.push_back({walk().findings.size() - 1, record, false, Unmeasured::Where::kAround});
+        unmeasured_.push_back({walk().findings.size() - 1, record, false, false, Unmeasured::Where::kAround});
     } else if (backward) {
       finding->kind = FindingKind::kGradient;
     } else if (record == 0 && places_.before(0) == 0 && !has_state_) {
@@ -381,7 +390,7 @@ class Walk {
       places_.keep(row, place);
       reached = std::max(reached, apart.high / allowed.cancelled);
       const double strength = judge(row, place, allowed, apart);
-      seen.visible = std::max(seen.visible, visible_in(record, row, apart, allowed));
+      seen.visible = std::max(seen.visible, visible_in(record, row, apart, strength));
       if (worst.row == nullptr || strength > seen.excess)
         worst = {&row, std::move(place), std::move(allowed), apart};
       seen.excess = std::max(seen.excess, strength);
@@ -394,15 +403,13 @@ class Walk {
   }
 
   // What comes of something that is known to differ. A module by what goes into it, whatever happens inside.
-  double visible_in(std::uint32_t record, const ItemPair& row, const Distance& apart,
-                    const Tolerance& allowed) const {
+  double visible_in(std::uint32_t record, const ItemPair& row, const Distance& apart, double strength) const {
     const Outcome& seen = effects_[record];
-    if (!is_module(calls_.name(record))) return visible_excess(apart, allowed);
+    if (!is_module(calls_.name(record))) return strength;
     Tolerance whole;
     const double unit = std::max(calls_.unit(row), calls_.coarsest_unit());
     whole.magnitude = whole.bias = opaque(seen.entered, unit);
-    whole.expected = opaque(seen.likely, unit);
-    return visible_excess(apart, whole);
+    return beyond(row, apart, whole);
   }
 
   void note_module(std::uint32_t record) {
@@ -497,7 +504,7 @@ class Walk {
       return;
     }
     const bool shows = seen.has_result || seen.visible > 0;
-    finding.effect = shows ? effects_.in_call(one.record)
+    finding.effect = shows ? effects_.in_call(one.record, one.is_number)
                            : effects_.around(calls_.parent(one.record), false, one.record + 1);
     finding.is_hidden = one.is_another_number && finding.effect < 1 && !seen.in_is_equal;
   }
@@ -519,8 +526,7 @@ class Walk {
     const ItemIndex source = calls_.reference_flow().source(row.reference.index);
     if (source == kNoItem || !unpaired_.of_reference(calls_.reference_flow().record(source))) return;
     const InputPlace input = places_.input(row);
-    note_unpaired(input, calls_.target_flow().source(row.target),
-                  visible_excess(apart, tolerance(input.place)));
+    note_unpaired(input, calls_.target_flow().source(row.target), beyond(row, apart, tolerance(input.place)));
   }
 
   void report_group(std::uint32_t index) {
@@ -590,9 +596,9 @@ class Walk {
 
 SuspectsOfCalls suspects_of_calls(const DumpPair& pair, const std::vector<trace::RealMetrics>& metrics,
                                   const std::vector<Distance>& distances, const StepWalk* before,
-                                  bool has_state, const Observer& observer) {
+                                  bool has_state, double gradients, const Observer& observer) {
   const Calls calls(pair, metrics, distances);
-  return Walk(calls, before, has_state, observer).run();
+  return Walk(calls, before, has_state, gradients, observer).run();
 }
 
 }  // namespace msprobe::verdict

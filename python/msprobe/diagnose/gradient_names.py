@@ -1,6 +1,8 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Gradient records of MindSpore under the names that the parameters have in PyTorch."""
+"""Gradient records under other names: of MindSpore under those that the parameters have in PyTorch, of a
+reference under those of a target that was refactored.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from msprobe.files.run_folder import PACKED_GRADIENTS
 from msprobe.native import core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _ENDINGS = (".npy", ".pt")
@@ -24,21 +26,29 @@ _ENDINGS = (".npy", ".pt")
 
 def as_pytorch(ours: Path, theirs: Path, folder: Path) -> Path:
     """Writes the record of MindSpore below `folder`, tensors as links; gives where. theirs: of PyTorch."""
-    ours, theirs = (_as_files(record, folder / name) for record, name in ((ours, "own"), (theirs, "others")))
+    theirs = _as_files(theirs, folder / "others")
     wanted = {name for table in _tables(theirs) for name in _names(table)}
-    for table in _tables(ours):
+    return renamed(ours, folder, lambda name: _name(name, wanted))
+
+
+def renamed(record: Path, folder: Path, name_of: Callable[[str], str]) -> Path:
+    """Writes a record of gradients with other names of its parameters below `folder`, tensors as links; gives
+    where.
+    """
+    record = _as_files(record, folder / "own")
+    for table in _tables(record):
         rank = folder / table.parent.name
         make_directory(rank)
         rows = cells_of(read_text(table), table)
-        renamed = [rows[0], *([_name(row[0], wanted), *row[1:]] for row in rows[1:] if row)] if rows else []
+        named = [rows[0], *([name_of(row[0]), *row[1:]] for row in rows[1:] if row)] if rows else []
         text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(renamed)
+        csv.writer(text, lineterminator="\n").writerows(named)
         write_text(rank / table.name, text.getvalue())
-    for file in ours.glob("rank*/step*/*"):
+    for file in record.glob("rank*/step*/*"):
         if file.suffix in _ENDINGS:
             place = folder / file.parent.parent.name / file.parent.name
             make_directory(place)
-            link = place / f"{_name(file.name[: -len(file.suffix)], wanted)}{file.suffix}"
+            link = place / f"{name_of(file.name[: -len(file.suffix)])}{file.suffix}"
             if not link.is_symlink():
                 link.symlink_to(file.resolve())
     return folder

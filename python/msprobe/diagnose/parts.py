@@ -14,7 +14,7 @@ from msprobe.config_check import wording
 from msprobe.diagnose.answer import PartResult
 from msprobe.diagnose.figures import rounded, told_apart
 from msprobe.diagnose.gaps import of_gradients, of_runs
-from msprobe.diagnose.gradient_names import as_pytorch
+from msprobe.diagnose.gradient_names import as_pytorch, renamed
 from msprobe.diagnose.losses import Evidence, alone, compare_ranks, read_ranks
 from msprobe.diagnose.part_causes import (
     equal_stages,
@@ -299,13 +299,19 @@ class Comparison:
         )
 
     def _gradient_records(self) -> tuple[Path, Path]:
-        """Of the reference and of the target; beside one of PyTorch, that of MindSpore with its names."""
+        """Of the reference and of the target; beside one of PyTorch, that of MindSpore with its names, and of
+        a reference with other names of parameters, with those of the target.
+        """
         assert self._a.gradients is not None
         assert self._b.gradients is not None
-        if not self.is_across:
-            return self._a.gradients, self._b.gradients
-        assert self._a.dump is not None
         folder = self._output / "gradients" / FOLDER
+        if not self.is_across:
+            pairs = self.dump_result.pairs if self.dump_result is not None else []
+            names = next((pair.walk.other_names for pair in pairs if pair.walk.other_names), None)
+            if names is None:
+                return self._a.gradients, self._b.gradients
+            return renamed(self._a.gradients, folder, lambda name: names.get(name, name)), self._b.gradients
+        assert self._a.dump is not None
         if framework_of(self._a.dump) == "pytorch":
             return self._a.gradients, as_pytorch(self._b.gradients, self._a.gradients, folder)
         return as_pytorch(self._a.gradients, self._b.gradients, folder), self._b.gradients

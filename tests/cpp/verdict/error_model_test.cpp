@@ -162,7 +162,7 @@ TEST_CASE("operator: what only moves elements rounds nothing") {
   CHECK_FALSE(is_suspect(made_by("transpose", {source(1e-6)}), off_by(2e-6)));
   CHECK(is_suspect(made_by("transpose", {source(1e-6)}), off_by(1e-4)));
   // A part may be farther off than the whole, by as much as it is smaller.
-  CHECK(tolerance(made_by("getitem", {source(1e-6)}, normal(kFloat32, 0.01))).expected == Approx(1e-4));
+  CHECK(tolerance(made_by("getitem", {source(1e-6)}, normal(kFloat32, 0.01))).magnitude == Approx(1e-4));
 }
 
 TEST_CASE("operator: a cast to a coarser dtype takes elements to their other neighbour") {
@@ -367,15 +367,7 @@ TEST_CASE("update: what was off before the step is off behind it") {
   CHECK(is_suspect(weights, off_by(1e-4)));
 }
 
-// ---- what is known to differ, what cannot be measured
-
-TEST_CASE("visible: what comes of something that differs needs no outlier") {
-  const Tolerance allowed = tolerance(made_by("gelu", {source()}));
-  const Distance distance = off_by(7 * kFloat32);
-  CHECK(excess(distance, allowed) < 1);
-  CHECK(visible_excess(distance, allowed) >= 1);
-  CHECK(visible_excess(off_by(6 * kFloat32), allowed) < 1);
-}
+// ---- what cannot be measured
 
 TEST_CASE("unmeasured: another shape is suspect unless its sources cannot be compared either") {
   CHECK(std::isinf(excess(Distance::unmeasurable(), tolerance(made_by("gelu", {source()})))));

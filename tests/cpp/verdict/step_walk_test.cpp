@@ -188,7 +188,7 @@ TEST_CASE("gradients agree: within 9 x 256 roundings in float32, within 9 x 3 of
     CHECK(high(off) > share * limit / 1.2);
     const std::string ours = R"({"w": )" + entry({1 + off, dtype}) + "}",
                       theirs = R"({"w": )" + entry({1, dtype}) + "}";
-    return walk({"", state(ours, ours)}, {"", state(theirs, theirs)}).gradients_agree;
+    return walk({"", state(ours, ours)}, {"", state(theirs, theirs)}).gradients_agree();
   };
   CHECK(agree("float32", 9 * 256 * kFloat32, 0.95));
   CHECK_FALSE(agree("float32", 9 * 256 * kFloat32, 1.8));

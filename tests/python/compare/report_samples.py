@@ -61,7 +61,9 @@ _EMPTY: dict[str, Any] = {
     **dict.fromkeys(("step", "rank", "compared", "equal", "differing", "unseen"), 0),
     **dict.fromkeys(("largest", "largest_gradient", "closest"), (0.0, "")),
     **dict.fromkeys(("last_agreeing", "first_differing", "stranger"), ""),
-    **dict.fromkeys(("gradients_agree", "divided_otherwise"), False),
+    "divided_otherwise": False,
+    "arriving": math.inf,
+    "other_names": {},
     "has_state": False,
     "unit": 0.0,
 }

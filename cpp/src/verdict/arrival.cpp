@@ -1,0 +1,104 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/arrival.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/non_finite.h"
+#include "verdict/error_model.h"
+#include "verdict/numbers.h"
+#include "verdict/state_entry.h"
+
+namespace msprobe::verdict {
+
+using trace::Json;
+
+namespace {
+
+// How far off the parameters are that the step begins with.
+double apart_at_start(const Json& target, const Json& reference) {
+  double largest = 0;
+  for (const EntryPair& entry : common(target["parameters"], reference["parameters"])) {
+    const double high = entry_distance(*entry.target, *entry.reference).high;
+    if (std::isfinite(high)) largest = std::max(largest, high);
+  }
+  return largest;
+}
+
+// Gradients went through it.
+bool has_gradients(const Calls& calls, std::uint32_t record) {
+  const trace::RecordName name(calls.name(record));
+  return name.is_backward() || trace::holds_gradients(calls.name(record)) ||
+         calls.target().find(name.with(trace::Direction::kBackward));
+}
+
+double most_of(const Json& gradient, double at_start) {
+  const auto facts = tensor_of(gradient);
+  const double unit = facts ? metrics::unit_roundoff(facts->dtype) : 0;
+  const double gain = numbers().opaque * numbers().opaque;
+  const bool is_coarse = unit > metrics::unit_roundoff(DType::kFloat32);
+  const double most =
+      is_coarse ? numbers().suspect * through_pass(unit) : gain * numbers().most_together * unit;
+  return std::max(most, gain * at_start);
+}
+
+}  // namespace
+
+double arriving_gradients(const Json& target, const Json& reference) {
+  const auto &ours = target["gradients_at_optimizer"].items(),
+             &theirs = reference["gradients_at_optimizer"].items();
+  if (ours.empty() || ours.size() != theirs.size()) return kInfinity;
+  const double at_start = apart_at_start(target, reference);
+  double largest = 0;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const Json &a = ours[i]["gradients"], &b = theirs[i]["gradients"];
+    const auto entries = common(a, b);
+    if (entries.empty() || entries.size() != a.keys().size() || entries.size() != b.keys().size())
+      return kInfinity;
+    const double floor = negligible(entries);
+    for (const EntryPair& entry : entries) {
+      const metrics::Distance apart = entry_distance(*entry.target, *entry.reference, floor);
+      if (!apart.equal && !(apart.high <= most_of(*entry.reference, at_start))) return kInfinity;
+      largest = std::max(largest, apart.high);
+    }
+  }
+  const auto &made = target["backward"].items(), &known = reference["backward"].items();
+  if (made.empty() || known.empty()) return largest;
+  // Clipping takes away what all of them are off by together.
+  const auto entries = common(made.back()["after_reduction"], known.back()["after_reduction"]);
+  const double floor = negligible(entries);
+  for (const EntryPair& entry : entries)
+    largest = std::max(largest, entry_distance(*entry.target, *entry.reference, floor).high);
+  return largest;
+}
+
+double arriving_losses(const Calls& calls) {
+  double largest = 0;
+  std::optional<std::uint32_t> last;  // forward call
+  for (std::uint32_t i = 0; i < calls.count(); ++i) {
+    if (!calls.is_paired(i) || trace::holds_gradients(calls.name(i))) continue;
+    if (!is_backward(calls.name(i))) {
+      if (has_gradients(calls, i)) last = i;
+      continue;
+    }
+    if (!last) continue;
+    for (const ItemPair& row : calls.rows().of_record(*last)) {
+      const Item& item = calls.pair().target_item(row);
+      if (row.reference && !is_input(item.part) && item.kind == Item::Kind::kTensor)
+        largest = std::max(largest, calls.distance(row).high);
+    }
+    last.reset();
+  }
+  return largest;
+}
+
+bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving) {
+  if (!(apart.low > numbers().suspect * arriving)) return true;
+  if (has_gradients(calls, row.target_record)) return false;
+  const ItemIndex made = calls.target_flow().source(row.target);
+  return made == kNoItem || !has_gradients(calls, calls.target_flow().record(made));
+}
+
+}  // namespace msprobe::verdict

@@ -1,0 +1,67 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/arrival.h"
+
+#include <cmath>
+#include <string>
+
+#include "catch.h"
+#include "verdict/effects.h"
+#include "verdict/steps.h"
+
+using namespace msprobe;
+using compare::StepWalk;
+using steps::call;
+using steps::entry;
+using steps::tensor;
+using steps::walk;
+
+namespace {
+
+// A call, a loss behind it, and their backward passes: how far off the result, the loss and the gradient at
+// the optimizer are. `has_backward`: gradients went through the first call.
+struct Step {
+  double result = 0, loss = 0, gradient = 0;
+  bool has_backward = true;
+
+  steps::Run run() const {
+    const std::string made = call("Functional.gelu.0.forward", tensor(), tensor({2 + result})),
+                      loss_of_it = call("Functional.mse_loss.0.forward", tensor({7}), tensor({3 + loss})),
+                      backward = call("Functional.mse_loss.0.backward", tensor({9}), tensor({9})),
+                      last = call("Functional.gelu.0.backward", tensor({9}), tensor({8}));
+    const std::string gradients = R"({"w": )" + entry({1 + gradient}) + "}";
+    return {made + ", " + loss_of_it + ", " + backward + (has_backward ? ", " + last : std::string()),
+            R"("backward": [{"after_reduction": )" + gradients +
+                R"(}], "gradients_at_optimizer": [{"gradients": )" + gradients + "}]"};
+  }
+  bool is_found() const { return !walk(run(), Step{.has_backward = has_backward}.run()).findings.empty(); }
+};
+
+}  // namespace
+
+TEST_CASE("arrival: what leaves nothing in the loss and the gradients is the same computed in another way") {
+  CHECK_FALSE(Step{.result = 1}.is_found());
+  CHECK(Step{.result = 1, .has_backward = false}
+            .is_found());  // no gradient went through it: it may be a metric
+  CHECK(Step{.result = 1, .loss = 1}.is_found());
+  CHECK(Step{.result = 1, .gradient = 0.5}.is_found());
+}
+
+TEST_CASE("arrival: an error that is as small as what arrives is looked at") {
+  CHECK(Step{.result = 1e-4, .gradient = 5e-5}.is_found());
+  CHECK_FALSE(Step{.result = 1e-3, .gradient = 5e-7}.is_found());
+}
+
+TEST_CASE("arrival: nothing is known of it where not all gradients were compared") {
+  const StepWalk step = walk({"", R"("gradients_at_optimizer": [{"gradients": {}}])"},
+                             {"", R"("gradients_at_optimizer": [{"gradients": {}}])"});
+  CHECK(std::isinf(step.arriving));
+  CHECK_FALSE(step.gradients_agree());
+}
+
+TEST_CASE("no distance: another number makes every difference of equal tensors, another kernel rounds") {
+  const verdict::Outcome rounded{
+      .visible = 0.3, .has_result = true, .in_is_equal = true, .out_is_equal = false};
+  CHECK(std::isinf(rounded.effect(true)));
+  CHECK(rounded.effect(false) == 0.3);
+}
