@@ -20,7 +20,7 @@ import pytest
 from config_check_packs import DATA, OURS, stats, write_pack
 from msprobe import ConfigChecker, FormatError, InvalidArgument, IoError
 from msprobe.config_check.comparison import compare_packs
-from msprobe.config_check.packs import pack
+from msprobe.config_check.packs import pack, parts
 from msprobe.config_check.packs.pack_reader import read_pack
 from msprobe.config_check.packs.pack_writer import PackWriter, Run
 
@@ -168,6 +168,18 @@ class TestParts:
             assert archive.testzip() is None
             assert all(part.external_attr == 0o600 << 16 for part in archive.infolist())
 
+    def test_a_second_process_that_thinks_it_is_the_last_one_keeps_the_pack(self, tmp_path, monkeypatch):
+        path = tmp_path / "p.zip"
+        in_processes(path, [0], 2)
+        listed = parts.parts_of(path)
+        in_processes(path, [1], 2)
+        expected = entries_of(path)
+        # It listed the parts before the other one removed them.
+        monkeypatch.setattr(parts, "parts_of", lambda _: listed)
+        parts.join_at_end(path, "r", listed[0].number, 1)
+        assert entries_of(path) == expected
+        assert [one.name for one in tmp_path.iterdir()] == ["p.zip"]
+
     def test_who_reads_the_pack_joins_what_did_not_end(self, tmp_path):
         in_processes(tmp_path / "p.zip", range(2), 4)
         in_processes(tmp_path / "p.zip", [2], 4, ends=False)
@@ -176,10 +188,10 @@ class TestParts:
             PackWriter(whole, Run("r"), "pytorch").append(
                 {pack.weights(step, rank): json.dumps({"w": stats(rank)}) for step in range(3)}
             )
-        with read_pack(tmp_path / "p.zip") as parts, read_pack(whole) as other:
-            assert set(parts.names()) == set(other.names())
-            assert compare_packs(parts, other).agree
-            assert not parts.problems
+        with read_pack(tmp_path / "p.zip") as joined, read_pack(whole) as other:
+            assert set(joined.names()) == set(other.names())
+            assert compare_packs(joined, other).agree
+            assert not joined.problems
 
     def test_parts_of_an_earlier_run_are_not_among_them(self, tmp_path):
         path = tmp_path / "p.zip"
@@ -207,8 +219,8 @@ class TestParts:
     def test_a_process_writes_its_own_entries_alone(self, tmp_path):
         path = tmp_path / "p.zip"
         in_processes(path, range(12), 1000)
-        parts = sorted((tmp_path / "p.zip.parts").iterdir())
-        assert max(part.stat().st_size for part in parts) < 1.1 * min(part.stat().st_size for part in parts)
+        found = sorted((tmp_path / "p.zip.parts").iterdir())
+        assert max(part.stat().st_size for part in found) < 1.1 * min(part.stat().st_size for part in found)
 
 
 class TestHostile:

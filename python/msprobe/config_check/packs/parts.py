@@ -136,7 +136,10 @@ def join_at_end(path: Path, run: str, number: int, processes: int) -> None:
     except FileExistsError:
         return
     try:
-        for problem in join((part.path for part in own), temporary):
+        problems = join((part.path for part in own), temporary)
+        if not all(part.path.exists() for part in own):
+            return  # another one was last, too: it joined them, and removed them meanwhile
+        for problem in problems:
             log.warning("config check: %s", problem)
         os.replace(temporary, path)
     finally:
