@@ -6,7 +6,8 @@
     python tests/faults/unseen/held_out.py OUT --page docs/held_out.md     asks, and writes the page
 
 Needs `transformers`. A set is fair as long as nobody has seen an answer to it: no rule and no number of the
-verdict may be chosen by what comes of it, and it is asked once.
+verdict may be chosen by what comes of it, and each pair is asked once. What stands on the page is spent: it
+is neither recorded nor asked again, and its rows stay as they are.
 """
 
 from __future__ import annotations
@@ -105,8 +106,9 @@ _TOP = """# The held-out set
 verdict was tried on before: a diffusion U-Net, Whisper, CLIP, a graph network, a GAN, a recommender, an
 LSTM over packed sequences, PPO, Qwen3-MoE, Mamba-2, segmentation, and two processes with data, fully
 sharded, tensor, optimizer-state, pipeline and expert parallelism. The set was committed before the rules
-changed, asked once at commit `{commit}`, and is published as it came out. What was asked is spent: later
-answers to it say nothing of unseen models.
+changed. Each pair is asked once, at the commit that its row names, and is published as it came out. What was
+asked is spent: rules changed since with its answers in view, and later answers to it say nothing of unseen
+models.
 
 Made by one command; `tests/faults/unseen` has the scripts and every changed line:
 
@@ -116,27 +118,44 @@ Made by one command; `tests/faults/unseen` has the scripts and every changed lin
 healthy pair is said to differ. **differs by**: the largest relative difference of losses and weights,
 measured without msprobe.
 
-| what | pairs | outcomes |
-|---|---|---|
+| asked at | what | pairs | outcomes |
+|---|---|---|---|
 """
 
+Row = tuple[str, str, str, str]
+"""Of a pair: differs by, outcome, asked at, first cause."""
+_ROW = re.compile(r"^\| (\w+\.\w+) \| (\S+) \| (\w+) \| (\w+) \| (.*) \|$", re.MULTILINE)
 
-def page_of(cells: dict[str, dict[str, Any]], distances: dict[str, float], commit: str) -> str:
+
+def spent_rows(page: str) -> dict[str, Row]:
+    return {
+        name: (apart, outcome, commit, first) for name, apart, outcome, commit, first in _ROW.findall(page)
+    }
+
+
+def row_of(cell: dict[str, Any], distance: float, commit: str) -> Row:
+    return f"{distance:.1g}", cell["outcome"], commit, cell["first"].replace("|", "\\|")[:160]
+
+
+def page_of(rows: dict[str, Row]) -> str:
     kinds = {True: "healthy pairs", False: "faults"}
     healthy = {case.name for case in CASES if case.is_healthy}
-    text = _TOP.format(faults=len(CASES) - len(healthy), healthy=len(healthy), commit=commit)
-    for is_healthy, kind in kinds.items():
-        found = [cell["outcome"] for name, cell in cells.items() if (name in healthy) == is_healthy]
-        counts = ", ".join(f"{found.count(word)} {word}" for word in sorted(set(found)))
-        text += f"| {kind} | {len(found)} | {counts} |\n"
+    text = _TOP.format(faults=len(CASES) - len(healthy), healthy=len(healthy))
+    for commit in dict.fromkeys(row[2] for row in rows.values()):
+        for is_healthy, kind in kinds.items():
+            found = [
+                row[1] for name, row in rows.items() if (name in healthy) == is_healthy and row[2] == commit
+            ]
+            counts = ", ".join(f"{found.count(word)} {word}" for word in sorted(set(found)))
+            text += f"| `{commit}` | {kind} | {len(found)} | {counts} |\n"
     for is_healthy, kind in reversed(kinds.items()):
-        text += f"\n## {kind.capitalize()}\n\n| pair | differs by | outcome | first cause, or the answer |\n"
-        text += "|---|---|---|---|\n"
-        for name, cell in cells.items():
+        text += f"\n## {kind.capitalize()}\n\n"
+        text += "| pair | differs by | outcome | asked at | first cause, or the answer |\n"
+        text += "|---|---|---|---|---|\n"
+        for name, row in rows.items():
             if (name in healthy) == is_healthy:
-                first = cell["first"].replace("|", "\\|")[:160]
-                text += f"| {name} | {distances[name]:.1g} | {cell['outcome']} | {first} |\n"
-    unasked = [case.name for case in CASES if case.name not in cells]
+                text += f"| {name} | {' | '.join(row)} |\n"
+    unasked = [case.name for case in CASES if case.name not in rows]
     if unasked:
         text += (
             f"\n## Not asked\n\n{len(unasked)} of {len(CASES)} pairs were not recorded in the time there "
@@ -152,9 +171,11 @@ def main() -> int:
     add("--only", metavar="REGEX", default="", help="these cases; never to be asked in parts")
     add("--workers", type=int, default=2)
     add("--recorded", action="store_true", help="only what is recorded; the page names what is not asked")
-    add("--page", type=Path, help="asks about all of it, once, and writes the page of the documentation")
+    add("--page", type=Path, help="asks about all that is not on it, once, and writes the page again")
     options = parser.parse_args()
-    cases = [case for case in CASES if re.search(options.only, case.name)]
+    page = options.page
+    rows = spent_rows(page.read_text(encoding="utf-8")) if page is not None and page.exists() else {}
+    cases = [case for case in CASES if re.search(options.only, case.name) and case.name not in rows]
     out = options.out.resolve()
     if options.recorded:
         cases = [case for case in cases if all(is_recorded(out, run) for run in runs_of(case))]
@@ -167,10 +188,10 @@ def main() -> int:
         return 1
     wrong = check(out, cases)
     print("\n".join(wrong), file=sys.stderr)
-    if wrong or options.page is None:
+    if wrong or page is None:
         return 1 if wrong else 0
-    if options.only or options.page.exists():
-        print("the set is asked once, and as a whole: remove --only, or the page", file=sys.stderr)
+    if options.only:
+        print("what is asked is not chosen: remove --only", file=sys.stderr)
         return 2
     commit = subprocess.run(
         ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
@@ -178,8 +199,10 @@ def main() -> int:
     with ThreadPoolExecutor(options.workers) as pool:
         cells = dict(zip((case.name for case in cases), pool.map(lambda case: ask(out, case), cases)))
     (out / "held_out.json").write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
-    distances = {case.name: furthest(out, case) for case in cases}
-    options.page.write_text(page_of(cells, distances, commit), encoding="utf-8")
+    rows |= {case.name: row_of(cells[case.name], furthest(out, case), commit) for case in cases}
+    page.write_text(
+        page_of({case.name: rows[case.name] for case in CASES if case.name in rows}), encoding="utf-8"
+    )
     return 0
 
 
