@@ -390,7 +390,7 @@ class Walk {
       places_.keep(row, place);
       reached = std::max(reached, apart.high / allowed.cancelled);
       const double strength = judge(row, place, allowed, apart);
-      seen.visible = std::max(seen.visible, visible_in(record, row, apart, strength));
+      seen.visible = std::max(seen.visible, visible_in(record, row, apart, allowed, strength));
       if (worst.row == nullptr || strength > seen.excess)
         worst = {&row, std::move(place), std::move(allowed), apart};
       seen.excess = std::max(seen.excess, strength);
@@ -402,10 +402,12 @@ class Walk {
     report_result(record, *worst.row, worst.place, worst.allowed, worst.apart);
   }
 
-  // What comes of something that is known to differ. A module by what goes into it, whatever happens inside.
-  double visible_in(std::uint32_t record, const ItemPair& row, const Distance& apart, double strength) const {
+  // What comes of something that is known to differ. A module by what goes into it, whatever happens inside;
+  // so a call of which something cannot be compared, as a tensor of another shape (R3).
+  double visible_in(std::uint32_t record, const ItemPair& row, const Distance& apart,
+                    const Tolerance& allowed, double strength) const {
     const Outcome& seen = effects_[record];
-    if (!is_module(calls_.name(record))) return strength;
+    if (!is_module(calls_.name(record)) && std::isfinite(allowed.magnitude)) return strength;
     Tolerance whole;
     const double unit = std::max(calls_.unit(row), calls_.coarsest_unit());
     whole.magnitude = whole.bias = opaque(seen.entered, unit);
