@@ -208,6 +208,21 @@ TEST_CASE("update: a step is that of another rule beyond 3 x 9 times what roundi
   CHECK(is_other(30));
 }
 
+TEST_CASE("argument: one that differs is judged by its call, though another tensor of it has another shape") {
+  const auto run = [](const std::string& shape, double scale, double result) {
+    const std::string other =
+        R"({"type": "torch.Tensor", "shape": )" + shape +
+        R"(, "dtype": "torch.float32", "Max": 1.25, "Min": -0.75, "Mean": 0.5, "Norm": 3.5})";
+    return steps::Run{
+        call("Functional.gelu.0.forward", tensor(), tensor({0.5})) + ", " +
+        call("Torch.add.0.forward", tensor({0.5}) + ", " + other + ", " + number(scale), tensor({result}))};
+  };
+  const StepWalk step = walk(run("[2, 8]", 0.5, 2), run("[8, 2]", 0.7, 3));
+  const Finding* argument = found(step, FindingKind::kArgument);
+  REQUIRE(argument != nullptr);
+  CHECK(argument->effect > 1);
+}
+
 // ---- values
 
 TEST_CASE("flow: a view is the tensor that it was made of, and few digits tell nothing") {
