@@ -181,8 +181,9 @@ class Walk {
         continue;
       }
       if ((item.kind == Item::Kind::kNull && other == nullptr) || excess_of_number(apart) < 1) continue;
-      const bool is_number = other != nullptr && std::isfinite(apart.value);
-      const bool is_another = is_number && excess_of_number(apart, places_.before(record)) >= 1;
+      const bool is_number = other != nullptr ? std::isfinite(apart.value) : is_a_number(item);
+      const bool is_another =
+          other != nullptr && is_number && excess_of_number(apart, places_.before(record)) >= 1;
       const bool is_chosen = item.kind == Item::Kind::kTensor && is_other_choice(row);
       add_value(record, calls_.item_name(row), shown(calls_.target(), item),
                 other != nullptr ? shown(calls_.reference(), *other) : std::string(word_of(row.reason)),
@@ -201,10 +202,16 @@ class Walk {
       if (!is_input(item.part) || item.kind == Item::Kind::kNull || item.kind == Item::Kind::kTensor)
         continue;
       add_value(record, trace::item_name(calls_.reference(), calls_.counterpart(record), index), "absent",
-                shown(calls_.reference(), item), {0, record, false, false, Unmeasured::Where::kInCall});
+                shown(calls_.reference(), item),
+                {0, record, is_a_number(item), false, Unmeasured::Where::kInCall});
       ++found;
     }
     return found;
+  }
+
+  // That one run alone passes: the other one has the default, which is another number.
+  static bool is_a_number(const Item& item) {
+    return item.value.kind == trace::Scalar::Kind::kInteger || item.value.kind == trace::Scalar::Kind::kFloat;
   }
 
   static std::string_view word_of(trace::NoMatchReason reason) {

@@ -223,6 +223,19 @@ TEST_CASE("argument: one that differs is judged by its call, though another tens
   CHECK(argument->effect > 1);
 }
 
+TEST_CASE("argument: a number that one run alone passes makes every difference of what equal tensors give") {
+  const auto run = [](const std::string& more, double result) {
+    return steps::Run{call("Functional.cross_entropy.0.forward", tensor() + more, tensor({result}))};
+  };
+  const auto effect = [&](const std::string& more) {
+    const StepWalk step = walk(run(more, 1 + 1e-7), run("", 1));
+    const Finding* argument = found(step, FindingKind::kArgument);
+    return argument == nullptr ? 0 : argument->effect;
+  };
+  CHECK(std::isinf(effect(", " + number(0.02))));
+  CHECK(effect(R"(, {"type": "str", "value": "mean"})") < 1);
+}
+
 // ---- values
 
 TEST_CASE("flow: a view is the tensor that it was made of, and few digits tell nothing") {
