@@ -38,9 +38,8 @@ double most_of(const Json& gradient, double at_start) {
   const auto facts = tensor_of(gradient);
   const double unit = facts ? metrics::unit_roundoff(facts->dtype) : 0;
   const double gain = numbers().opaque * numbers().opaque;
-  const bool is_coarse = unit > metrics::unit_roundoff(DType::kFloat32);
   const double most =
-      is_coarse ? numbers().suspect * through_pass(unit) : gain * numbers().most_together * unit;
+      is_coarse(unit) ? numbers().suspect * through_pass(unit) : gain * numbers().most_together * unit;
   return std::max(most, gain * at_start);
 }
 

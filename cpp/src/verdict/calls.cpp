@@ -309,6 +309,23 @@ double negligible_of(std::vector<double> sizes) {
   return numbers().negligible * *middle;
 }
 
+bool Calls::has_tensors_in_other_order(std::uint32_t record) const {
+  const auto rows = rows_.of_record(record);
+  const bool has_lone_tensor = std::any_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
+    return !row.reference && pair_.target_item(row).kind == Item::Kind::kTensor;
+  });
+  const auto shapes_of = [](const Trace& trace, const Record& one) {
+    std::vector<std::string_view> shapes;
+    for (const Item& item : trace.items(one)) {
+      if (item.kind == Item::Kind::kTensor) shapes.push_back(trace.text(item.shape));
+    }
+    std::sort(shapes.begin(), shapes.end());
+    return shapes;
+  };
+  return has_lone_tensor && shapes_of(target(), target().records()[record]) ==
+                                shapes_of(reference(), reference().records()[counterpart(record)]);
+}
+
 std::string shown(const Trace& trace, const Item& item) {
   if (item.kind == Item::Kind::kNull) return "None";
   if (item.kind != Item::Kind::kTensor) return std::string(trace.text(item.value));

@@ -96,6 +96,9 @@ class Calls {
   }
   /// What is in it does not matter: it is only written, holds whatever the memory held, or is a device.
   bool says_nothing(const ItemPair& row) const;
+  /// The order inside of a list of tensors, such as those that are clipped together, is of no importance:
+  /// both runs have the same shapes, though not in the same places.
+  bool has_tensors_in_other_order(std::uint32_t record) const;
   /// Tensors of the reference that go into a call, and have no counterpart.
   std::span<const std::uint32_t> reference_only(std::uint32_t record) const;
   /// The parameter of the module around that has this very value; empty: none.

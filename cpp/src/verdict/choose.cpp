@@ -282,15 +282,12 @@ StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics
                    const std::vector<Distance>& distances, int step, int rank, const StepWalk* before,
                    const std::function<void(const Judged&)>& observer) {
   const bool has_state = pair.target_state && pair.reference_state;
-  std::map<std::string, std::string> names;
-  trace::Json theirs;
-  if (has_state) {
-    names = verdict::other_names(pair.target_state->root, pair.reference_state->root);
-    theirs = names.empty() ? trace::Json() : verdict::renamed(pair.reference_state->root, names);
-  }
   const trace::Json nothing;
   const trace::Json& target = has_state ? pair.target_state->root : nothing;
-  const trace::Json& reference = !names.empty() ? theirs : has_state ? pair.reference_state->root : nothing;
+  const trace::Json& given = has_state ? pair.reference_state->root : nothing;
+  std::map<std::string, std::string> names = verdict::other_names(target, given);
+  const trace::Json theirs = names.empty() ? trace::Json() : verdict::renamed(given, names);
+  const trace::Json& reference = names.empty() ? given : theirs;
   verdict::SuspectsOfCalls calls = verdict::suspects_of_calls(
       pair, metrics, distances, before, has_state, verdict::arriving_gradients(target, reference), observer);
   calls.walk.other_names = std::move(names);

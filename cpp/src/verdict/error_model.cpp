@@ -481,6 +481,8 @@ double own_rounding(double unit) { return own_units(unit) * unit; }
 
 double opaque(double error, double unit) { return numbers().opaque * (error + own_rounding(unit)); }
 
+bool is_coarse(double unit) { return unit > metrics::unit_roundoff(DType::kFloat32); }
+
 double through_pass(double unit) { return numbers().opaque * numbers().opaque * own_rounding(unit); }
 
 double independent_errors(const Tensor& tensor) {

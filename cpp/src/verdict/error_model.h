@@ -52,6 +52,9 @@ double own_rounding(double unit);
 /// Of calls that are not seen one by one, where what goes in is off by so much.
 double opaque(double error, double unit);
 
+/// Whether results of this unit roundoff are coarser than float32.
+bool is_coarse(double unit);
+
 /// What one rounding of each call becomes through a whole pass, forward and backward (R3).
 double through_pass(double unit);
 

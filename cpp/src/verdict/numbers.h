@@ -113,8 +113,7 @@ inline constexpr std::array kRuleRows{
             "measured against `negligible` of the typical one of all parameters at least"},
     RuleRow{"R8 no distance", "a setting, an argument, a call of one run, another shape",
             "suspect when the first place behind it that has a distance is; of another number that goes in "
-            "with tensors "
-            "that are equal to the bit, every difference is its own"}};
+            "with tensors that are equal to the bit, every difference is its own"}};
 
 /// Those that are in force.
 const Numbers& numbers() noexcept;

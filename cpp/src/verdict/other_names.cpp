@@ -21,9 +21,10 @@ using Entry = std::pair<std::string, const Json*>;
 
 // In the order of the model.
 std::vector<Entry> only_in(const Json& has, const Json& lacks) {
+  const auto others = by_key(lacks);
   std::vector<Entry> found;
   for (std::size_t i = 0; i < has.keys().size(); ++i) {
-    if (lacks.find(has.keys()[i]) == nullptr) found.emplace_back(has.keys()[i], &has.items()[i]);
+    if (!others.contains(has.keys()[i])) found.emplace_back(has.keys()[i], &has.items()[i]);
   }
   return found;
 }

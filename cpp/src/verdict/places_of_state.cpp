@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "base/non_finite.h"
 #include "verdict/calls.h"
@@ -37,8 +39,6 @@ constexpr std::array<std::string_view, 5> kHowNotWhat = {"inplace", "recompute",
 // (docs/formats/diagnosis.md): the step is one call, which is made of others (R3).
 double limit_of_rule() { return numbers().suspect * numbers().opaque * numbers().opaque; }
 
-bool is_coarse(double unit) { return unit > metrics::unit_roundoff(DType::kFloat32); }
-
 // How far off tensors are, by their names.
 using Reached = std::map<std::string, Source, std::less<>>;
 
@@ -66,9 +66,7 @@ class StateWalk {
     inputs();
     other_names();
     parameters();
-    named(FindingKind::kBuffer, Phase::kBuffers, "buffer", target_["buffers"], reference_["buffers"], "",
-          before_ ? Reason::kBufferMoved : Reason::kBufferDiffers,
-          [this](const EntryPair& entry) { return buffer_place(entry); });
+    buffers();
     modules();
     Reached reached = backward();
     clipping(reached);
@@ -161,23 +159,30 @@ class StateWalk {
     return place;
   }
 
+  void buffers() {
+    std::unordered_map<std::string, EntryPair> parameters;
+    for (const EntryPair& one : common(target_["parameters"], reference_["parameters"]))
+      parameters.insert_or_assign(one.name, one);
+    named(FindingKind::kBuffer, Phase::kBuffers, "buffer", target_["buffers"], reference_["buffers"], "",
+          before_ ? Reason::kBufferMoved : Reason::kBufferDiffers, [&](const EntryPair& entry) {
+            const auto averaged = parameters.find(entry.name.substr(entry.name.find('.') + 1));
+            return buffer_place(entry, averaged == parameters.end() ? nullptr : &averaged->second);
+          });
+  }
+
   // An average of a parameter, as a copy of the model has it under its own name, is made of what it was, and
   // of the parameter. Other buffers are left by the calls.
-  Place buffer_place(const EntryPair& entry) {
+  Place buffer_place(const EntryPair& entry, const EntryPair* averaged) {
     if (before_ == nullptr) return place_of(entry);
-    const std::string averaged = entry.name.substr(entry.name.find('.') + 1);
-    const Json *const ours = target_["parameters"].find(averaged), *const theirs =
-                                                                       reference_["parameters"].find(
-                                                                           averaged);
-    const auto facts = theirs == nullptr ? std::nullopt : tensor_of(*theirs);
-    if (ours == nullptr || !facts || !((*theirs)["shape"] == (*entry.reference)["shape"]))
+    const auto facts = averaged == nullptr ? std::nullopt : tensor_of(*averaged->reference);
+    if (!facts || !((*averaged->reference)["shape"] == (*entry.reference)["shape"]))
       return through_all(entry, before_->noise);
     const std::string key = "buffer." + entry.name;
     walk().left[key].error = entry_distance(*entry.target, *entry.reference).expected;
     const auto left = before_->left.find(key);
     return made_of(
         entry, Gain::kSum,
-        {source_of(entry_distance(*ours, *theirs), tensor_of(*facts)),
+        {source_of(entry_distance(*averaged->target, *averaged->reference), tensor_of(*facts)),
          source_of(of_error(left == before_->left.end() ? 0 : left->second.error), place_of(entry).tensor)});
   }
 

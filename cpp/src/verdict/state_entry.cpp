@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 
 #include "base/non_finite.h"
 #include "msprobe/trace_compare.h"
@@ -101,10 +100,15 @@ std::string module_of(std::string_view name) {
   return dot == std::string_view::npos ? std::string() : std::string(name.substr(0, dot));
 }
 
+std::unordered_map<std::string_view, const Json*> by_key(const Json& object) {
+  std::unordered_map<std::string_view, const Json*> found;
+  for (std::size_t i = 0; i < object.keys().size(); ++i)
+    found.insert_or_assign(object.keys()[i], &object.items()[i]);
+  return found;
+}
+
 std::vector<EntryPair> common(const Json& target, const Json& reference) {
-  std::unordered_map<std::string_view, const Json*> others;  // of a key that occurs twice the last counts
-  for (std::size_t i = 0; i < reference.keys().size(); ++i)
-    others.insert_or_assign(reference.keys()[i], &reference.items()[i]);
+  const auto others = by_key(reference);
   std::vector<EntryPair> result;
   for (std::size_t i = 0; i < target.keys().size(); ++i) {
     const auto other = others.find(target.keys()[i]);

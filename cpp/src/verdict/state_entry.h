@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "msprobe/metrics.h"
@@ -34,6 +35,9 @@ struct EntryPair {
   const trace::Json* target;
   const trace::Json* reference;
 };
+
+/// The values of an object by their keys: of a key that occurs twice the last counts.
+std::unordered_map<std::string_view, const trace::Json*> by_key(const trace::Json& object);
 
 /// In the order of the target.
 std::vector<EntryPair> common(const trace::Json& target, const trace::Json& reference);

@@ -167,7 +167,7 @@ class Walk {
   // Returns how many settings of the call differ.
   std::size_t visit_inputs(std::uint32_t record) {
     const Zone zone = calls_.zone(record);
-    if (zone != Zone::kModel && are_tensors_in_other_order(record)) return 0;
+    if (zone != Zone::kModel && calls_.has_tensors_in_other_order(record)) return 0;
     std::size_t found = 0;
     for (const ItemPair& row : rows_of(record)) {
       const Item& item = pair().target_item(row);
@@ -246,25 +246,6 @@ class Walk {
     set_values(*finding, std::move(ours), std::move(theirs));
     how.finding = walk().findings.size() - 1;
     unmeasured_.push_back(how);
-  }
-
-  // The order inside of a list of tensors, such as those that are clipped together, is of no importance.
-  bool are_tensors_in_other_order(std::uint32_t record) const {
-    const auto rows = rows_of(record);
-    const bool has_lone_tensor = std::any_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
-      return !row.reference && pair().target_item(row).kind == Item::Kind::kTensor;
-    });
-    const auto shapes_of = [](const Trace& trace, const Record& one) {
-      std::vector<std::string_view> shapes;
-      for (const Item& item : trace.items(one)) {
-        if (item.kind == Item::Kind::kTensor) shapes.push_back(trace.text(item.shape));
-      }
-      std::sort(shapes.begin(), shapes.end());
-      return shapes;
-    };
-    return has_lone_tensor &&
-           shapes_of(calls_.target(), calls_.target().records()[record]) ==
-               shapes_of(calls_.reference(), calls_.reference().records()[calls_.counterpart(record)]);
   }
 
   // Where elements were near a limit, as of a router, others are chosen, and another number of them.
