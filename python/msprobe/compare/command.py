@@ -16,6 +16,7 @@ from msprobe.terminal.command_line import (
     Parser,
     absent,
     add_force,
+    add_noise,
     add_offset,
     add_output,
     add_screen,
@@ -294,13 +295,9 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         add_theirs(
             group, option, metavar="X", nargs="?", const="", help="an error: any two runs are compared alike"
         )
-    add(
-        "--noise",
-        metavar="RUN",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="repeated runs of the reference: a difference is judged against their spread; or what "
+    add_noise(
+        group,
+        "repeated runs of the reference: a difference is judged against their spread; or what "
         "msprobe repeat or msprobe perturb left of it",
     )
     add(

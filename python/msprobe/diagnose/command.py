@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msprobe.files.regular_file import read_text
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, absent, add_force, add_offset, add_screen
+from msprobe.terminal.command_line import Parser, absent, add_force, add_noise, add_offset, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -416,13 +416,9 @@ def _parser() -> argparse.ArgumentParser:
         "(default: ./diagnosis)")  # fmt: skip
     add_force(parser)
     add_offset(parser)
-    add(
-        "--noise",
-        metavar="RUN",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="what msprobe repeat or msprobe perturb left of the reference, or dumps of repeated runs "
+    add_noise(
+        parser,
+        "what msprobe repeat or msprobe perturb left of the reference, or dumps of repeated runs "
         "of it: a difference is judged against what these show",
     )
     add(

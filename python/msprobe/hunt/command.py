@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.terminal.command_line import Parser, add_force, add_limits, add_screen, whole_number
+from msprobe.terminal.command_line import Parser, add_force, add_limits, add_noise, add_screen, whole_number
 
 if TYPE_CHECKING:
     from msprobe.experiment.command_line import Command
@@ -112,13 +112,9 @@ def _parser() -> argparse.ArgumentParser:
         )
     add("-o", "--output", metavar="OUT", default="./hunt", help="folder for the runs (default: ./hunt)")
     add("--stop", metavar="N", type=whole_number, help="end each run after N steps (default: as it ends)")
-    add(
-        "--noise",
-        metavar="RUN",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="what msprobe repeat or msprobe perturb left of the reference: a run follows it within this",
+    add_noise(
+        parser,
+        "what msprobe repeat or msprobe perturb left of the reference: a run follows it within this",
     )
     add_limits(parser)
     add("--max-time", metavar="SECONDS", type=whole_number, help="begin no run after (default: none)")

@@ -155,6 +155,11 @@ def add_offset(group: argparse._ActionsContainer) -> None:
     )
 
 
+def add_noise(group: argparse._ActionsContainer, meaning: str) -> None:
+    """meaning: what the runs are, and what is done with them."""
+    group.add_argument("--noise", metavar="RUN", nargs="+", action="extend", default=[], help=meaning)
+
+
 def add_force(group: argparse._ActionsContainer) -> None:
     group.add_argument("--force", action="store_true", help="replace results that are there already")
 
