@@ -10,14 +10,6 @@ The trainers are those of the interpreter that runs this; what is not installed 
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
-import json
-import os
-import re
-import shlex
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -29,17 +21,16 @@ SCRIPT = HERE / "scripts" / "planted_trainer.py"
 
 def hunted(out: Path, trainer: str, fault: str) -> dict[str, Any]:
     """The answer."""
-    from resumes import QUIET
+    from trainer_experiments import answer_of, start_of
 
-    folder = out / f"{trainer}_{fault}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    start = shlex.join([sys.executable, "-W", "ignore", str(SCRIPT), trainer])
-    commands = ["--reference", f"{start} none", "--target", f"{start} {fault}"]
-    words = [sys.executable, "-m", "msprobe", "hunt", "--quiet", "-o", "out", *commands]
-    ended = subprocess.run(words, cwd=folder, env={**os.environ, **QUIET}, capture_output=True, text=True)
-    file = folder / "out/hunt.json"
-    return json.loads(file.read_text()) if file.exists() else {"status": "failed", "sentence": ended.stderr}
+    commands = [
+        "--reference",
+        start_of(SCRIPT, trainer, "none"),
+        "--target",
+        start_of(SCRIPT, trainer, fault),
+    ]
+    answer, messages = answer_of(out / f"{trainer}_{fault}", "hunt", commands)
+    return answer or {"status": "failed", "sentence": messages}
 
 
 def is_right(answer: dict[str, Any], fault: str) -> bool:
@@ -55,27 +46,19 @@ def is_right(answer: dict[str, Any], fault: str) -> bool:
     return answer["status"] == "proved" and fits
 
 
+def row(out: Path, trainer: str, fault: str) -> str:
+    answer = hunted(out, trainer, fault)
+    runs = answer.get("runs", {"reference": 0, "target": 0})
+    told = f"{answer['sentence']} | {runs['reference']}, {runs['target']}"
+    return f"| {trainer} | {fault} | {told} | {'yes' if is_right(answer, fault) else 'no'} |"
+
+
 def main() -> int:
     from planted_trainer import FAULTS, TRAINERS
+    from trainer_experiments import make_table
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--page", type=Path)
-    asked = parser.parse_args()
-    lines = ["| trainer | fault | answer | runs of reference, target | right |", "|---|---|---|---|---|"]
-    for trainer in TRAINERS:
-        for fault in FAULTS:
-            if not re.search(asked.only, f"{trainer} {fault}") or importlib.util.find_spec(trainer) is None:
-                continue
-            answer = hunted(asked.out.resolve(), trainer, fault)
-            runs = answer.get("runs", {"reference": 0, "target": 0})
-            told = f"{answer['sentence']} | {runs['reference']}, {runs['target']}"
-            lines.append(f"| {trainer} | {fault} | {told} | {'yes' if is_right(answer, fault) else 'no'} |")
-            print(lines[-1], flush=True)
-    if asked.page:
-        asked.page.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    return 0
+    head = ["| trainer | fault | answer | runs of reference, target | right |", "|---|---|---|---|---|"]
+    return make_table(__doc__, head, [(one, one, fault) for one in TRAINERS for fault in FAULTS], row)
 
 
 if __name__ == "__main__":
