@@ -25,6 +25,7 @@ from msprobe.files.run_folder import (
     RUN_FILE,
 )
 from msprobe.native import InvalidArgument, __version__, torch_adapter
+from msprobe.recording.launch import int_of
 from msprobe.training.model_parts import parameters, unwrapped
 
 if TYPE_CHECKING:
@@ -39,14 +40,12 @@ def rank_of_process() -> int:
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_rank())
-    text = os.environ.get("RANK", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return int_of("RANK")
 
 
 def processes_of_job() -> int:
     """As the launcher says; 1 without one."""
-    text = os.environ.get("WORLD_SIZE", "")
-    return max(int(text), 1) if text.isascii() and text.isdigit() and len(text) < 10 else 1
+    return max(int_of("WORLD_SIZE"), 1)
 
 
 def earlier_run(settings: RunSettings) -> Path | None:
