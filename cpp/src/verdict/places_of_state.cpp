@@ -274,7 +274,7 @@ class StateWalk {
   }
 
   Place gradient_place(const EntryPair& entry) const {
-    // Of calls only modules are joined, and no backward pass.
+    // Of calls only modules are joined, and of their backward passes no gradients of weights.
     if (is_joined()) return computed_in_parts(entry);
     if (calls_.walk.compared == 0) return unknown(entry);
     if (const auto facts = tensor_of(*entry.reference); facts.has_value()) {

@@ -1,17 +1,24 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""What modules get and give in the forward pass, of all ranks and micro-batches of one step, as one call of
-each module.
+"""What modules get and give in the forward and the backward pass, of all ranks and micro-batches of one step,
+as one call of each module.
 
 A tensor is known by sums that depend neither on the order of its parts nor on the dimension along which it
 was cut: number of elements, extremes, mean, norm. So the parts of all ranks are added up, whatever cut them:
 a batch, a sequence, columns of a matrix. What several ranks have to the last bit is one part. A module is
 joined where both runs then have as many elements of each tensor; summands, which do not lie side by side, are
 not joined.
+
+A rank or micro-batch has a loss of its own, of which the training makes that of the batch later: as a mean,
+by the number of its samples, by an engine's scale. Backward passes are linear in the loss, so those of a run
+are those of the other one times one number, which is taken from what comes into them. Where one number is not
+enough, as the loss weighs parts of the batch otherwise, they are not joined. Whether the number is right, the
+gradients of the weights tell, which are compared as they are.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.layout.job import section
 from msprobe.layout.names import plain_to
 from msprobe.layout.tensor_entry import added, elements, identity, shape_of
+from msprobe.native import core
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -29,12 +37,12 @@ if TYPE_CHECKING:
 
 # Keys of a tensor in dump.json (docs/formats/dump.md), and those of it in diagnosis.json.
 _NUMBERS = {"Max": "max", "Min": "min", "Mean": "mean", "Norm": "norm"}
-_ARGUMENTS = ("input_args", "input_kwargs", "output")
+_ARGUMENTS = {"forward": ("input_args", "input_kwargs", "output"), "backward": ("input", "output")}
 
 
 @dataclass
 class Call:
-    """All calls of one module."""
+    """All calls of one module in one direction."""
 
     name: str
     first: State
@@ -44,9 +52,13 @@ class Call:
     is_whole: bool = True
     """All calls have the tensors of the first one, and no tensor is a summand."""
 
+    @property
+    def direction(self) -> str:
+        return self.name.split(".")[-2]
+
     def add(self, call: Hashable, entry: State) -> None:
         found: list[Entry] = []
-        _each_tensor(entry, found.append)
+        _each_tensor(entry, _ARGUMENTS[self.direction], found.append)
         self.parts = self.parts or [{} for _ in found]
         self.is_whole &= len(found) == len(self.parts) and not any(map(_is_summand, found))
         for parts, tensor in zip(self.parts, found):
@@ -55,21 +67,25 @@ class Call:
             parts[call if key is None else key] = one
 
 
-def calls_of(dumps: Iterable[tuple[int, State]], names: dict[int, Prefixes]) -> dict[str, Call]:
+def calls_of(dumps: Iterable[tuple[int, State]], names: dict[int, Prefixes]) -> Calls:
     """dumps: the content of dump.json by rank. names: by rank, what modules are called
-    otherwise. By the path of the module, in the order in which they end.
+    otherwise. By the path of the module and the direction, in the order in which they end.
     """
-    found: dict[str, Call] = {}
+    found: Calls = {}
     for rank, dump in dumps:
         for name, entry in section(dump, "data").items():
             kind, *path, _, direction, _ = name.split(".") if name.count(".") > 2 else (name, "", "", "")
-            if kind != "Module" or direction != "forward" or not isinstance(entry, dict):
+            if kind != "Module" or direction not in _ARGUMENTS or not isinstance(entry, dict):
                 continue
             if entry.get("is_recompute"):
                 continue
             place = plain_to(".".join(path), names.get(rank, {}))
-            found.setdefault(place, Call(name, entry)).add((rank, name), entry)
+            found.setdefault((place, direction), Call(name, entry)).add((rank, name), entry)
     return found
+
+
+Calls = dict[tuple[str, str], Call]
+"""By the path of the module, and "forward" or "backward"."""
 
 
 @dataclass
@@ -81,39 +97,39 @@ class JoinedCalls:
     """Modules that cannot be held against each other: their paths."""
 
 
-def joined_calls(
-    sides: tuple[dict[str, Call], dict[str, Call]], parameters: tuple[State, State]
-) -> JoinedCalls:
+def joined_calls(sides: tuple[Calls, Calls], parameters: tuple[State, State]) -> JoinedCalls:
     """What both sides have of each module that both call. parameters: of the logical runs."""
     joined = JoinedCalls()
-    for path, ours in sides[0].items():
-        theirs = sides[1].get(path)
+    scale: float | None = None
+    for (path, direction), ours in sides[0].items():
+        theirs = sides[1].get((path, direction))
         if theirs is None:
             continue
         wholes = _comparable(ours, theirs)
+        if wholes is not None and direction == "backward":
+            scale = _scale(*wholes) if scale is None else scale
+            wholes = (wholes[0], [_scaled(one, scale) for one in wholes[1]]) if scale else None
         if wholes is None:
-            joined.left_out.append(path)
+            if path not in joined.left_out:
+                joined.left_out.append(path)
             continue
         name = ".".join(filter(None, ("Module", path, *ours.name.split(".")[-3:-1], "0")))
         for data, call, whole, known in zip(joined.data, (ours, theirs), wholes, parameters):
-            left = iter(whole)
-            data[name] = {
-                **_each_tensor(call.first, partial(_next, left)),
-                "parameters": _parameters(path, known),
-                "is_recompute": False,
-            }
+            data[name] = _each_tensor(call.first, _ARGUMENTS[direction], partial(_next, iter(whole)))
+            if direction == "forward":
+                data[name] |= {"parameters": _parameters(path, known), "is_recompute": False}
     return joined
 
 
 def hierarchy(names: Iterable[str]) -> State:
     """The content of construct.json for such calls: inside which of them each is, outer ones first."""
-    by_path = {".".join(name.split(".")[1:-3]): name for name in names}
+    by_path = {(".".join(name.split(".")[1:-3]), name.split(".")[-2]): name for name in names}
     found: State = {}
-    for path in sorted(by_path, key=lambda path: path.count(".")):
+    for path, direction in sorted(by_path, key=lambda place: place[0].count(".")):
         outer = path.rpartition(".")[0]
-        while outer and outer not in by_path:
+        while outer and (outer, direction) not in by_path:
             outer = outer.rpartition(".")[0]
-        found[by_path[path]] = by_path[outer] if outer else None
+        found[by_path[path, direction]] = by_path[outer, direction] if outer else None
     return found
 
 
@@ -132,7 +148,31 @@ def _comparable(ours: Call, theirs: Call) -> tuple[list[Entry], list[Entry]] | N
     return both
 
 
-def _each_tensor(entry: State, act: Callable[[Entry], Any]) -> State:
+def _scale(ours: list[Entry], theirs: list[Entry]) -> float:
+    """What the first backward call of `theirs` has to be multiplied with to be that of `ours`; 0: no number
+    makes it so.
+    """
+    one, other = ours[0], theirs[0]
+    if not one["Norm"] or not other["Norm"]:
+        return 0.0
+    scale = float(one["Norm"] / other["Norm"])
+    far = max(abs(one[name] - scale * other[name]) for name in ("Max", "Min"))
+    return scale if far <= max(abs(one["Max"]), abs(one["Min"])) * _half_the_digits(one) else 0.0
+
+
+def _half_the_digits(tensor: Entry) -> float:
+    """The square root of the unit roundoff: less is lost to rounding by a training that works."""
+    return math.sqrt(core.unit_roundoff(str(tensor["dtype"])))
+
+
+def _scaled(tensor: Entry, scale: float) -> Entry:
+    if scale == 1.0:
+        return tensor
+    numbers = {name: tensor[name] * scale for name in _NUMBERS if tensor[name] is not None}
+    return {key: value for key, value in tensor.items() if key != "sketch"} | numbers
+
+
+def _each_tensor(entry: State, arguments: Iterable[str], act: Callable[[Entry], Any]) -> State:
     """A copy of the arguments and results of an entry with what `act` returns in the place of each tensor.
     Integers, which may be sizes of a part, are left out.
     """
@@ -146,7 +186,7 @@ def _each_tensor(entry: State, act: Callable[[Entry], Any]) -> State:
             return {key: copy(one) for key, one in value.items()}
         return [copy(one) for one in value] if isinstance(value, list) else value
 
-    return {name: copy(entry.get(name)) for name in _ARGUMENTS}
+    return {name: copy(entry.get(name)) for name in arguments}
 
 
 def _next(left: Iterator[Entry], _: Entry) -> Entry:

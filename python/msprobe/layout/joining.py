@@ -48,7 +48,7 @@ _CHANGED_BUFFER = "each rank changes this buffer for itself"
 
 NOT_JOINED = (
     (
-        "calls of functions, backward passes of modules",
+        "calls of functions",
         "each rank computes with its part of the batch or of the weights",
     ),
     ("random states", "each rank draws for itself"),

@@ -20,8 +20,8 @@ from written_jobs import State, ddp, state, write_job
 
 RECORDED = {"max": "Max", "min": "Min", "mean": "Mean", "norm": "Norm", "sketch": "sketch"}
 
-Call = tuple[torch.Tensor, torch.Tensor]
-"""What the module fc gets and gives."""
+Call = tuple[torch.Tensor, ...]
+"""What the module fc gets and gives, and then in the backward pass."""
 
 
 def statistics(tensor: torch.Tensor) -> dict[str, Any]:
@@ -67,7 +67,11 @@ def write(folder: Path, weight: torch.Tensor, ranks: list[list[Call]], **placed:
                 "parameters": {"weight": in_dump(weight)},
                 "is_recompute": False,
             }
-            for number, (given, result) in enumerate(calls)
+            for number, (given, result, *_) in enumerate(calls)
+        }
+        data |= {
+            f"Module.fc.Linear.backward.{number}": {"input": [in_dump(come)], "output": [in_dump(left)]}
+            for number, (_, _, come, left) in enumerate(call for call in calls if len(call) == 4)
         }
         dump = {
             "task": "statistics",
@@ -128,6 +132,48 @@ def test_summands_are_left_out_and_named(
     found = answer(tmp_path, weight, [[(batch, batch @ weight.T)]], rows, **place)
     assert found.cause is None
     assert any(left.what.endswith("calls of 1 modules, as fc") for left in found.not_compared)
+
+
+@pytest.fixture
+def loss(batch: torch.Tensor) -> torch.Tensor:
+    """The gradient of it, by what fc gives."""
+    return torch.randn(len(batch), 16, generator=torch.Generator().manual_seed(2))
+
+
+def both_ways(weight: torch.Tensor, batch: torch.Tensor, gradient: torch.Tensor) -> Call:
+    return batch, batch @ weight.T, gradient, gradient @ weight
+
+
+def test_losses_of_ranks_may_be_means_of_their_own(
+    tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor, loss: torch.Tensor
+) -> None:
+    halves = [[both_ways(weight, *part)] for part in zip(batch.chunk(2), (2 * loss).chunk(2))]
+    found = answer(tmp_path, weight, [[both_ways(weight, batch, loss)]], halves)
+    assert found.status == "rounding", found.sentence
+    assert not any("modules, as" in left.what for left in found.not_compared)
+
+
+def test_a_backward_pass_that_computes_otherwise_on_one_rank_is_named(
+    tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor, loss: torch.Tensor
+) -> None:
+    first, (given, result, come, left) = (
+        both_ways(weight, *part) for part in zip(batch.chunk(2), (2 * loss).chunk(2))
+    )
+    wrong = (given, result, come, left * 1.01)
+    found = answer(tmp_path, weight, [[both_ways(weight, batch, loss)]], [[first], [wrong]])
+    assert found.cause is not None
+    assert found.cause.name == "operator Module.fc.Linear.backward.0"
+
+
+def test_backward_passes_are_left_out_where_the_loss_weighs_otherwise(
+    tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor, loss: torch.Tensor
+) -> None:
+    """The gradients of the weights tell whether that is right."""
+    weighed = (loss[:4] * 1.5, loss[4:] * 0.5)
+    halves = [[both_ways(weight, *part)] for part in zip(batch.chunk(2), weighed)]
+    found = answer(tmp_path, weight, [[both_ways(weight, batch, loss)]], halves)
+    assert found.cause is None
+    assert any("modules, as" in left.what for left in found.not_compared)
 
 
 def test_the_graph_of_merged_ranks_is_that_of_the_logical_runs(
