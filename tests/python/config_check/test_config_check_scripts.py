@@ -106,7 +106,7 @@ class TestShell:
     @pytest.mark.parametrize(
         "script",
         ["torchrun t.py --a 'x --b 2\n", 'torchrun t.py --a "x --b 2\n', "torchrun t.py --a `x",
-         "torchrun t.py $(",
+         "torchrun t.py $(", 'torchrun t.py --a "`b"`\\',
          "torchrun t.py --a ${X", "M=(--a 1", "torchrun t.py --a \\", '"', "'", "((((",
          "))", "\\", "${", "$", "A=(",
          'torchrun "a\\', "<<<<", "> ", "2>"],

@@ -17,7 +17,6 @@ from msprobe.native import FormatError
 _LONGEST_SCRIPT = 1 << 20
 _LONGEST_EXPANSION = 1 << 20  # of a word
 _LONGEST_COMMANDS = 4 << 20  # of all words together
-_LONGEST_VARIABLE = 4096  # ${...}
 _MOST_WORDS = 100_000
 _DEEPEST = 4  # commands in words of commands: ssh host "bash -c '...'"
 
@@ -43,9 +42,15 @@ _TALKING = frozenset(
     ("alias", "apt", "apt-get", "echo", "grep", "kill", "killall", "man", "module", "pgrep", "pip", "pip3",
      "pkill", "printf", "type", "which")
 )  # fmt: skip
-# Text without a meaning of its own, outside of quotes and inside double ones.
-_PLAIN = re.compile(r"[^\s;|&<>()'\"\\`$#]+")
-_PLAIN_IN_QUOTES = re.compile(r"[^\"\\`$]+")
+# Between words, of a command and of an array: blanks, comments, the end of a line that goes on in the next.
+_GAP = re.compile(r"(?:[() \t]|\\\n|#[^\n]*)+")
+_GAP_OF_ARRAY = re.compile(r"(?:[ \t\n;|&<>(]|\\\n|#[^\n]*)+")
+# Pieces of a word, outside of quotes and inside double ones. A quote that is never closed ends with its line.
+_PIECE = re.compile(
+    r"\\(?P<escaped>.?)|'(?:(?P<single>[^']*)'|(?P<open>[^\n]*))|(?P<plain>\$\{[^}]{0,4093}\}|[^\s;|&<>()'\"\\`$]+|.)",
+    re.DOTALL,
+)
+_PIECE_IN_QUOTES = re.compile(r"\\(?P<escaped>[\"\\`$])|(?P<line>\\\n)|(?P<plain>[^\"\\`$]+|.)", re.DOTALL)
 _TO_CLOSING_QUOTE = re.compile(r"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 
 
@@ -56,6 +61,9 @@ class _Word:
     """
 
     pieces: list[tuple[str, bool, bool]] = field(default_factory=list)  # text, quoted, literal
+
+    def add(self, text: str, *, quoted: bool, literal: bool) -> None:
+        self.pieces.append((text, quoted, literal))
 
     @property
     def text(self) -> str:
@@ -68,6 +76,7 @@ class _Array:
 
 
 _Token = Union[_Word, _Array]  # an array follows the word NAME=
+_Variables = dict[str, Union[str, list[str]]]
 
 
 def launch_options(script: str) -> dict[str, object]:
@@ -85,14 +94,13 @@ def launch_options(script: str) -> dict[str, object]:
 
 def _expanded(script: str, with_documents: bool, depth: int) -> list[list[str]]:
     """The words of all commands, also of those that are words themselves, as of bash -c."""
-    variables: dict[str, str] = {}
-    arrays: dict[str, list[str]] = {}
+    variables: _Variables = {}
     commands: list[list[str]] = []
     size = 0
     for command in _Reader(script, with_documents).commands():
         words: list[str] = []
-        for word in _assign(command, variables, arrays):
-            found = _expand(word, variables, arrays)
+        for word in _assign(command, variables):
+            found = _expand(word, variables)
             words += found
             size += sum(map(len, found))
             if len(words) > _MOST_WORDS or size > _LONGEST_COMMANDS:
@@ -132,21 +140,14 @@ class _Reader:
                     self._skip_documents()
             elif char in "<>":
                 self._skip_redirection(found[-1])
-            elif char in "() \t":
-                self._at += 1
-            elif not self._skip_gap(char):
+            elif not self._skip(_GAP):
                 found[-1] += self._word()
         return [command for command in found if command]
 
-    def _skip_gap(self, char: str) -> bool:
-        """Passes the end of a line that goes on in the next one, or a comment; whether there was one."""
-        if self._text.startswith("\\\n", self._at):
-            self._at += 2
-            return True
-        if char == "#":
-            self._skip_to("\n")
-            return True
-        return False
+    def _skip(self, pattern: re.Pattern[str]) -> bool:
+        match = pattern.match(self._text, self._at)
+        self._at = match.end() if match else self._at
+        return match is not None
 
     def _word(self) -> list[_Token]:
         word = _Word()
@@ -157,78 +158,50 @@ class _Reader:
                 return [word, _Array(self._array())]
             if char in " \t\n;|&<>()":
                 break
-            self._piece(word, char)
+            if char == '"':
+                self._double_quoted(word)
+            elif self._text.startswith(("$(", "`"), self._at):
+                word.add(self._substitution(), quoted=True, literal=True)
+            else:
+                self._piece(word)
         return [word]
 
-    def _piece(self, word: _Word, char: str) -> None:
-        if char == "\\":
-            following = self._text[self._at + 1 : self._at + 2]
-            if following != "\n":
-                word.pieces.append((following, True, True))
-            self._at += 2
-        elif char == "'":
-            word.pieces.append((self._until("'"), True, True))
-        elif char == '"':
-            self._double_quoted(word)
-        elif self._text.startswith(("$(", "`"), self._at):
-            word.pieces.append((self._substitution(), True, True))
-        elif self._text.startswith("${", self._at):
-            end = self._text.find("}", self._at, self._at + _LONGEST_VARIABLE)
-            end = self._at + 1 if end < 0 else end
-            word.pieces.append((self._text[self._at : end + 1], False, False))
-            self._at = end + 1
-        else:
-            plain = _PLAIN.match(self._text, self._at)
-            word.pieces.append((plain[0] if plain else char, False, False))
-            self._at += len(plain[0]) if plain else 1
+    def _piece(self, word: _Word) -> None:
+        match = _PIECE.match(self._text, self._at)
+        assert match is not None
+        self._at = match.end()
+        if match["plain"] is not None:
+            word.add(match["plain"], quoted=False, literal=False)
+        elif match["escaped"] != "\n":
+            text = match["escaped"] or match["single"] or match["open"] or ""
+            word.add(text, quoted=True, literal=True)
 
     def _array(self) -> list[_Word]:
         words: list[_Word] = []
         while self._at < len(self._text) and self._text[self._at] != ")":
-            char = self._text[self._at]
-            if char in " \t\n;|&<>(":
-                self._at += 1
-            elif not self._skip_gap(char):
+            if not self._skip(_GAP_OF_ARRAY):
                 words += [one for one in self._word() if isinstance(one, _Word)]
         self._at += 1
         return words
 
-    def _until(self, end: str) -> str:
-        """What is quoted. A quote that is never closed ends with its line: that is better than nothing."""
-        start = self._at + 1
-        close = self._text.find(end, start)
-        if close >= 0:
-            self._at = close + 1
-            return self._text[start:close]
-        self._skip_to("\n")
-        return self._text[start : self._at]
-
     def _double_quoted(self, word: _Word) -> None:
         self._at += 1
-        start = self._at
-        if _TO_CLOSING_QUOTE.match(self._text, start) is None:
-            end = self._text.find("\n", start)
+        if _TO_CLOSING_QUOTE.match(self._text, self._at) is None:
+            end = self._text.find("\n", self._at)
             end = len(self._text) if end < 0 else end
-            word.pieces.append((self._text[start:end], True, False))
+            word.add(self._text[self._at : end], quoted=True, literal=False)
             self._at = end
             return
-        word.pieces.append(("", True, False))
-        while self._text[self._at] != '"':
+        word.add("", quoted=True, literal=False)
+        while self._at < len(self._text) and self._text[self._at] != '"':
             if self._text.startswith(("$(", "`"), self._at):
-                word.pieces.append((self._substitution(), True, True))
-            elif self._text.startswith("\\\n", self._at):
-                word.pieces.append((" ", True, True))
-                self._at += 2
-            elif self._text[self._at] == "\\" and self._text[self._at + 1] in '"\\$`':
-                word.pieces.append((self._text[self._at + 1], True, True))
-                self._at += 2
-            else:
-                plain = _PLAIN_IN_QUOTES.match(self._text, self._at)
-                text = plain[0] if plain else self._text[self._at]
-                word.pieces.append((text, True, False))
-                self._at += len(text)
-            if self._at >= len(self._text):
-                return
+                word.add(self._substitution(), quoted=True, literal=True)
+                continue
+            match = _PIECE_IN_QUOTES.match(self._text, self._at)
+            assert match is not None
+            self._at = match.end()
+            text = " " if match["line"] else match["escaped"] or match["plain"]
+            word.add(text, quoted=True, literal=match["plain"] is None)
         self._at += 1
 
     def _substitution(self) -> str:
@@ -270,15 +243,11 @@ class _Reader:
             found = re.compile(rf"^\t*{re.escape(end)}$", re.MULTILINE).search(self._text, self._at)
             self._at = found.end() if found else len(self._text)
 
-    def _skip_to(self, end: str) -> None:
-        at = self._text.find(end, self._at)
-        self._at = len(self._text) if at < 0 else at
-
 
 # ---- variables
 
 
-def _assign(command: list[_Token], variables: dict[str, str], arrays: dict[str, list[str]]) -> list[_Word]:
+def _assign(command: list[_Token], variables: _Variables) -> list[_Word]:
     """Takes the assignments at the beginning of a command; returns the words after them."""
     at = 0
     while at < len(command):
@@ -291,19 +260,15 @@ def _assign(command: list[_Token], variables: dict[str, str], arrays: dict[str, 
         match = _ASSIGNMENT.fullmatch(word.text)
         if match is None or word.pieces[0][1]:  # a quoted "A=b" is no assignment
             return [one for one in command[at - 1 :] if isinstance(one, _Word)]
-        name, adds = match[1], bool(match[2])
+        name, before = match[1], variables.get(match[1]) if match[2] else None
         following = command[at] if at < len(command) else None
         if isinstance(following, _Array):
-            values = [one for item in following.words for one in _expand(item, variables, arrays)]
-            arrays[name] = [*arrays.get(name, []), *values] if adds else values
-            variables.pop(name, None)
+            values = [one for item in following.words for one in _expand(item, variables)]
+            variables[name] = [*before, *values] if isinstance(before, list) else values
             at += 1
         else:
-            value = " ".join(
-                _expand(_without(word, len(match[1]) + len(match[2]) + 1), variables, arrays, split=False)
-            )
-            variables[name] = variables.get(name, "") + value if adds else value
-            arrays.pop(name, None)
+            value = " ".join(_expand(_without(word, match.start(3)), variables, split=False))
+            variables[name] = before + value if isinstance(before, str) else value
     return []
 
 
@@ -311,66 +276,45 @@ def _without(word: _Word, count: int) -> _Word:
     """`word` without its first characters."""
     rest = _Word()
     for text, quoted, literal in word.pieces:
-        cut = min(count, len(text))
-        count -= cut
-        if text[cut:]:
-            rest.pieces.append((text[cut:], quoted, literal))
+        if text[count:]:
+            rest.pieces.append((text[count:], quoted, literal))
+        count = max(0, count - len(text))
     return rest
 
 
-def _expand(
-    word: _Word, variables: dict[str, str], arrays: dict[str, list[str]], *, split: bool = True
-) -> list[str]:
+def _expand(word: _Word, variables: _Variables, *, split: bool = True) -> list[str]:
     """The words that `word` stands for. A variable that the script does not set stays as it is written."""
     result: list[list[str]] = [[]]
     began = False
     size = 0
-    for text, quoted, literal in _joined(word):
-        parts = [(text, False)] if literal else _parts(text, variables, arrays, quoted)
-        for value, is_variable in parts:
+    for (quoted, literal), pieces in itertools.groupby(word.pieces, key=lambda piece: piece[1:]):
+        text = "".join(text for text, _, _ in pieces)  # of one kind, so that a variable's name is whole
+        for value, is_variable in [(text, False)] if literal else _parts(text, variables):
             if isinstance(value, list):
                 words = value
-            elif is_variable and split and not quoted:
-                words = value.split()
             else:
-                words = [value]
-            if not words:
-                continue
-            began = True
-            result[-1].append(words[0])
-            result += [[one] for one in words[1:]]
-            size += sum(map(len, words))
+                words = value.split() if is_variable and split and not quoted else [value]
+            if words:
+                began = True
+                result[-1].append(words[0])
+                result += [[one] for one in words[1:]]
+                size += sum(map(len, words))
         began = began or quoted
         if size > _LONGEST_EXPANSION:
             raise FormatError(f"expected words of at most {_LONGEST_EXPANSION} characters: variables grow")
     return ["".join(pieces) for pieces in result] if began else []
 
 
-def _joined(word: _Word) -> list[tuple[str, bool, bool]]:
-    """Pieces of one kind as one, so that a variable's name is whole."""
-    return [
-        ("".join(text for text, _, _ in pieces), *kind)
-        for kind, pieces in itertools.groupby(word.pieces, key=lambda piece: piece[1:])
-    ]
-
-
-def _parts(
-    text: str, variables: dict[str, str], arrays: dict[str, list[str]], quoted: bool
-) -> list[tuple[str | list[str], bool]]:
+def _parts(text: str, variables: _Variables) -> list[tuple[str | list[str], bool]]:
+    """What it consists of, and what of that is the value of a variable."""
     parts: list[tuple[str | list[str], bool]] = []
     end = 0
     for match in _VARIABLE.finditer(text):
         parts.append((text[end : match.start()], False))
-        name = match["name"] or match["braced"]
-        if name in arrays:
-            values = arrays[name] if match["all"] else arrays[name][:1]
-            parts.append((values, True))
-        elif name in variables:
-            parts.append((variables[name], True))
-        elif match["default"] is not None:
-            parts.append((match["default"], True))
-        else:
-            parts.append((match[0], False))
+        value = variables.get(match["name"] or match["braced"], match["default"])
+        if isinstance(value, list) and not match["all"]:
+            value = value[:1]
+        parts.append((match[0], False) if value is None else (value, True))
         end = match.end()
     parts.append((text[end:], False))
     return [part for part in parts if part[0] or part[1]]
