@@ -132,15 +132,10 @@ void register_monitor(py::module_& m) {
       py::arg("quantity"), py::arg("wanted"));
 
   py::class_<monitor::CallCounter, std::shared_ptr<monitor::CallCounter>>(m, "MonitorCalls", py::is_final())
-      .def(py::init<>())
-      .def("next", &monitor::CallCounter::next)
-      .def("reset", &monitor::CallCounter::reset);
+      .def("next", &monitor::CallCounter::next);
 
   py::class_<Frame, std::shared_ptr<Frame>>(m, "MonitorFrame", py::is_final())
-      .def(py::init([](bool merges) {
-             return std::make_shared<Frame>(merges ? Frame::Again::kMerges : Frame::Again::kReplaces);
-           }),
-           py::kw_only(), py::arg("merges") = false)
+      .def(py::init<>())
       .def("__len__", &Frame::size)
       .def("clear", &Frame::clear)
       .def("is_complete", &Frame::is_complete)
@@ -198,14 +193,13 @@ void register_monitor(py::module_& m) {
       .def("sort", &sort, py::arg("labels") = nullptr);
 
   py::class_<monitor::Labels, std::shared_ptr<monitor::Labels>>(m, "MonitorLabels", py::is_final())
-      .def(py::init<>())
       .def(
           "add",
           [](monitor::Labels& labels, int stage, std::string name, std::uint32_t group) {
             return labels.add({stage, std::move(name), group});
           },
           py::arg("stage"), py::arg("name"), py::arg("group") = 0)
-      .def("__len__", [](const monitor::Labels& labels) { return labels.all().size(); })
+      .def("__len__", &monitor::Labels::size)
       .def("all", [](const monitor::Labels& labels) {
         std::vector<std::tuple<int, std::string, std::uint32_t>> all;
         for (const monitor::Label& label : labels.all())

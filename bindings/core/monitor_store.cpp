@@ -104,21 +104,6 @@ monitor::Past past_of(const std::vector<SeriesTuple>& series,
   return past;
 }
 
-monitor::Measured measured_named(const std::string& name) {
-  const auto all = monitor::quantities();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].name == name) return static_cast<monitor::Measured>(i);
-  }
-  throw msprobe::InvalidArgument("monitor: there is no quantity " + name);
-}
-
-monitor::Measured measured_at(std::size_t place) {
-  if (place >= monitor::quantities().size() || !monitor::quantities()[place].kind) {
-    throw msprobe::InvalidArgument("monitor: there is no quantity of rows number " + std::to_string(place));
-  }
-  return static_cast<monitor::Measured>(place);
-}
-
 py::tuple parting(const monitor::Parting& one) {
   return py::make_tuple(one.pair, one.step, one.reference, one.target, one.band);
 }
@@ -260,11 +245,23 @@ void register_monitor_store(py::module_& m) {
   using monitor::Session;
   py::class_<Session>(m, "MonitorSession", py::is_final())
       .def(py::init([](std::vector<std::string> metrics, std::vector<std::string> levels,
-                       std::vector<Rule> rules, std::int64_t every) {
+                       std::vector<Rule> rules, std::int64_t every, bool apart) {
              return std::make_unique<Session>(
-                 Session::Options{std::move(metrics), std::move(levels), std::move(rules), every});
+                 Session::Options{std::move(metrics), std::move(levels), std::move(rules), every, apart});
            }),
-           py::kw_only(), py::arg("metrics"), py::arg("levels"), py::arg("rules"), py::arg("every"))
+           py::kw_only(), py::arg("metrics") = std::vector<std::string>(),
+           py::arg("levels") = std::vector<std::string>(), py::arg("rules") = std::vector<Rule>(),
+           py::arg("every") = 1, py::arg("apart") = false)
+      .def_property_readonly("labels", &Session::labels)
+      .def_property_readonly("calls", &Session::calls)
+      .def(
+          "frame",
+          [](Session& session, const std::string& quantity) {
+            return session.frame(monitor::measured_named(quantity));
+          },
+          py::arg("quantity"))
+      .def("take_rows", &Session::take_rows)
+      .def("drop_rows", &Session::drop_rows)
       .def("open", &Session::open, py::arg("path"), py::arg("start"), py::arg("info"), released)
       .def("past", [](const Session& session) { return past_tuple(session.past()); })
       .def(
@@ -275,16 +272,10 @@ void register_monitor_store(py::module_& m) {
           },
           py::arg("series"), py::arg("values"))
       .def(
-          "add_row",
-          [](Session& session, std::uint32_t label, std::size_t quantity, const std::string& name) {
-            session.add_row(label, measured_at(quantity), name);
-          },
-          py::arg("label"), py::arg("quantity"), py::arg("name"))
-      .def(
           "set",
           [](Session& session, const std::string& quantity, const std::string& metric,
              const std::string& name,
-             double value) { session.set(measured_named(quantity), metric, name, value); },
+             double value) { session.set(monitor::measured_named(quantity), metric, name, value); },
           py::arg("quantity"), py::arg("metric"), py::arg("name"), py::arg("value"))
       .def("evaluate", &Session::evaluate, py::arg("frame"), released)
       .def("numbers",

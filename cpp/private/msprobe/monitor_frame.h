@@ -185,7 +185,7 @@ MSPROBE_API const Metric* find_metric(Kind kind, std::string_view name) noexcept
 struct Label {
   int stage = 0;  // the part of a model that is split for a pipeline
   std::string name;
-  std::uint32_t group = 0;  // of labels that belong together, as those of one module
+  std::uint32_t group = 0;  // of labels that belong together: of one quantity, of one module
 };
 
 class MSPROBE_API Labels {
@@ -195,6 +195,7 @@ class MSPROBE_API Labels {
   /// Throws InvalidArgument for a number that was not given out.
   Label at(std::uint32_t label) const;
   std::vector<Label> all() const;
+  std::size_t size() const;
 
  private:
   mutable std::mutex mutex_;

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the monitor measures, and the session that makes series of it, keeps them and watches them: once for
-/// every adapter (the monitor of Python, ProgramMonitor).
+/// What the monitor measures, and the session that holds the rows of a step, makes series of them, keeps
+/// these and watches them: once for every adapter (the monitor of Python, ProgramMonitor, TrainerMon, which
+/// writes the rows themselves).
 
 #include <cstdint>
 #include <filesystem>
@@ -48,6 +49,8 @@ enum class Measured : std::uint8_t {
   kRouterProbability,
   kRouterEntropy,
   kCommunication,
+  kUnreducedGradient,
+  kWeightBefore,
   kMatrix,
 };
 
@@ -55,7 +58,7 @@ enum class Measured : std::uint8_t {
 /// rows of its kind to a frame.
 struct Quantity {
   std::string_view name;
-  std::string_view group;    // the word of the configuration that asks for it
+  std::string_view group;    // the word of the configuration that asks for it; "": TrainerMon's alone
   std::optional<Kind> kind;  // of its rows; nothing: it is a number by itself
   std::string_view meaning;
   std::vector<std::string_view> metrics;  // by default; "" where it has only one number
@@ -65,6 +68,8 @@ struct Quantity {
 };
 MSPROBE_API std::span<const Quantity> quantities();
 MSPROBE_API const Quantity& quantity(Measured which);
+/// Throws InvalidArgument where there is none.
+MSPROBE_API Measured measured_named(std::string_view name);
 /// "" for that of the tensor's elements.
 MSPROBE_API std::string_view unit_of(const Quantity& of, std::string_view metric);
 /// Those of `wanted` that the quantity can have; its own without a wish.
@@ -96,6 +101,9 @@ class MSPROBE_API Session {
     std::vector<std::string> levels = {"parameter", "layer", "model"};
     std::vector<Rule> rules = {};
     std::int64_t every = 1;  // steps of which one is recorded
+    /// Each quantity has a frame of its own, where the last of several rows of a label stays; else all are in
+    /// one, where they are merged.
+    bool apart = false;
   };
 
   /// Without open() nothing is kept, and the rules watch all the same. Throws InvalidArgument for a metric or
@@ -111,16 +119,25 @@ class MSPROBE_API Session {
   /// Knows the series of another process' record by their numbers there, and shows its end to the rules.
   void learn(const Past& past);
 
-  /// The label of rows about a parameter, module or collective; a new one becomes series.
+  // ---- rows of the step; what is measured may outlive the session
+
+  /// What rows are about; the group of a label that becomes series is the place of its quantity.
+  const std::shared_ptr<Labels>& labels() const noexcept { return labels_; }
+  /// The label of rows about a parameter, module or collective.
   std::uint32_t label(Measured of, const std::string& name);
-  using Named = std::pair<Measured, std::string>;
-  const std::vector<Named>& labels() const noexcept { return names_; }
-  /// Rows with a label that the caller has made become series.
-  void add_row(std::uint32_t label, Measured of, const std::string& name);
+  const std::shared_ptr<CallCounter>& calls() const noexcept { return calls_; }
+  /// Where rows of this quantity are put.
+  const std::shared_ptr<Frame>& frame(Measured of);
+  /// Gives away the rows that are in one frame, and begins a step; rows with numbers to come complete later.
+  std::shared_ptr<Frame> take_rows();
+  /// Forgets all rows, and begins a step.
+  void drop_rows();
+
+  // ---- series
 
   /// A number of the step that is no row.
   void set(Measured of, std::string_view metric, const std::string& name, double value);
-  /// Turns a frame into numbers of the step.
+  /// Turns a frame into numbers of the step. New labels become series.
   void evaluate(const Frame& frame);
   /// The numbers of the step by series, and the keys of these.
   const std::vector<double>& numbers();
@@ -144,6 +161,8 @@ class MSPROBE_API Session {
     auto operator<=>(const Group&) const = default;
   };
 
+  void add_labels();
+  void add_row(std::uint32_t label, Measured of, const std::string& name);
   std::uint32_t add_series(const Series& series);
   std::uint32_t number_of(const Quantity& of, std::string_view metric, const std::string& name,
                           std::string_view scope, std::int64_t layer);
@@ -160,9 +179,12 @@ class MSPROBE_API Session {
   std::vector<std::string> keys_;                          // by number
   std::vector<double> numbers_;
   Plan plan_;
-  std::map<Named, std::uint32_t> labels_;
-  std::vector<Named> names_;                                               // by label
-  std::map<Group, std::size_t> new_groups_;                                // places in new_members_
+  std::shared_ptr<Labels> labels_ = std::make_shared<Labels>();
+  std::shared_ptr<CallCounter> calls_ = std::make_shared<CallCounter>();
+  std::map<Measured, std::shared_ptr<Frame>> frames_;                // of the first quantity alone: of all
+  std::map<std::pair<Measured, std::string>, std::uint32_t> named_;  // labels that this session has made
+  std::uint32_t known_ = 0;                                          // labels that are series
+  std::map<Group, std::size_t> new_groups_;                          // places in new_members_
   std::vector<std::pair<Group, std::vector<std::uint32_t>>> new_members_;  // of layers and the model
 };
 

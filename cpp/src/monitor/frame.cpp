@@ -37,6 +37,11 @@ std::vector<Label> Labels::all() const {
   return labels_;
 }
 
+std::size_t Labels::size() const {
+  const std::lock_guard lock(mutex_);
+  return labels_.size();
+}
+
 Row row_of_value(std::uint32_t label, double value, double eps) {
   Row row;
   row.label = label;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "msprobe/error.h"
 #include "msprobe/monitor_session.h"
 
 namespace msprobe::monitor {
@@ -113,6 +114,8 @@ std::span<const Quantity> quantities() {
        "one read of the results",
        "",
        "module"},
+      {"unreduced_gradient", "", Kind::kTensor, "before processes add theirs up", {}, kRead},
+      {"weight_before", "", Kind::kTensor, "before the step", {}, kRead},
       {"matrix",
        "matrix",
        std::nullopt,
@@ -122,6 +125,13 @@ std::span<const Quantity> quantities() {
        "Rudelson and Vershynin 2007; through the eigenvalues of the Gram matrix"},
   };
   return all;
+}
+
+Measured measured_named(std::string_view name) {
+  const auto all = quantities();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
+  if (found == all.end()) throw InvalidArgument("monitor: there is no quantity " + std::string(name));
+  return static_cast<Measured>(found - all.begin());
 }
 
 const Quantity& quantity(Measured which) { return quantities()[static_cast<std::size_t>(which)]; }

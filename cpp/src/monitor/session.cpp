@@ -193,12 +193,41 @@ std::uint32_t Session::number_of(const Quantity& of, std::string_view metric, co
 }
 
 std::uint32_t Session::label(Measured of, const std::string& name) {
-  const auto next = static_cast<std::uint32_t>(names_.size());
-  const auto [found, is_new] = labels_.emplace(Named(of, name), next);
+  const auto [found, is_new] = named_.try_emplace({of, name});
   if (!is_new) return found->second;
-  names_.emplace_back(of, name);
-  add_row(next, of, name);
-  return next;
+  found->second = labels_->add({0, name, static_cast<std::uint32_t>(of)});
+  add_labels();
+  return found->second;
+}
+
+const std::shared_ptr<Frame>& Session::frame(Measured of) {
+  std::shared_ptr<Frame>& found = frames_[options_.apart ? of : Measured{}];
+  if (!found) {
+    found = std::make_shared<Frame>(options_.apart ? Frame::Again::kReplaces : Frame::Again::kMerges);
+  }
+  return found;
+}
+
+std::shared_ptr<Frame> Session::take_rows() {
+  calls_->reset();
+  return frame(Measured{})->take();
+}
+
+void Session::drop_rows() {
+  calls_->reset();
+  for (const auto& [of, frame] : frames_) frame->clear();
+}
+
+void Session::add_labels() {
+  if (known_ == labels_->size()) return;
+  const std::vector<Label> all = labels_->all();
+  for (; known_ < all.size(); ++known_) {
+    const Label& one = all[known_];
+    if (one.group >= quantities().size()) {
+      throw InvalidArgument("monitor: there is no quantity number " + std::to_string(one.group));
+    }
+    add_row(known_, static_cast<Measured>(one.group), one.name);
+  }
 }
 
 void Session::add_row(std::uint32_t label, Measured of, const std::string& name) {
@@ -245,6 +274,7 @@ void Session::set(Measured of, std::string_view metric, const std::string& name,
 }
 
 void Session::evaluate(const Frame& frame) {
+  add_labels();
   add_groups();
   plan_.evaluate(frame, numbers_);
 }

@@ -75,7 +75,7 @@ struct ProgramMonitor::State {
       : options(checked_options(std::move(wanted))),
         writes(!joins_peers(options) || options.rank == 0),
         record(std::move(folder), options, writes, names_of_models(models)),
-        measured(std::make_shared<ProgramMeasurements>(options.eps)),
+        measured(std::make_shared<ProgramMeasurements>(options.eps, record.session())),
         parameters(models, optimizers, options, record.session(), *measured),
         modules(options, record.session(), measured),
         step(options.start) {
@@ -108,7 +108,7 @@ struct ProgramMonitor::State {
       std::optional<double> loss;
       if (const auto found = numbers.find("loss"); found != numbers.end()) loss = found->second;
       attempt([&] { parameters.end_step(); });
-      ended = Ended{step, measured->frame.take(), {}};
+      ended = Ended{step, record.session().take_rows(), {}};
       attempt([&] { ended->rows->bring(); });
       if (peers) {
         attempt([&] {
@@ -118,7 +118,6 @@ struct ProgramMonitor::State {
       }
       if (peers && !open) peers->leave(step);
       attempt([&] { ended->numbers = numbers_of_step(numbers, loss); });
-      measured->calls.reset();
       ++recorded;
     }
     write_last();

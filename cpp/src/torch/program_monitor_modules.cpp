@@ -20,7 +20,7 @@ class ActivationGradient final : public CallGradients::Listener {
     const auto to = to_.lock();
     if (!to || !gradient.defined()) return;
     const TensorMeter::Item item{label_, -1, gradient};
-    to->meter.measure(to->frame, std::span(&item, 1), &to->calls);
+    to->meter.measure(*to->frame, std::span(&item, 1), to->calls.get());
   }
   void complete() override {}
 
@@ -37,7 +37,7 @@ ProgramModules::ProgramModules(const ProgramMonitor::Options& options, monitor::
 
 void ProgramModules::measure(monitor::Measured of, const std::string& name, const at::Tensor& tensor) {
   const TensorMeter::Item item{series_.label(of, name), -1, tensor};
-  to_->meter.measure(to_->frame, std::span(&item, 1), &to_->calls);
+  to_->meter.measure(*to_->frame, std::span(&item, 1), to_->calls.get());
 }
 
 void ProgramModules::activation(const std::string& name, const at::Tensor& output) {
@@ -60,7 +60,7 @@ void ProgramModules::experts(const std::string& name, const at::Tensor& logits, 
     throw InvalidArgument("experts: expected logits of (..., experts), and top of 1 to experts");
   }
   const Routing found = routing(logits, top);
-  to_->meter.measure_counts(to_->frame, series_.label(monitor::Measured::kExpertLoad, name), found.counts,
+  to_->meter.measure_counts(*to_->frame, series_.label(monitor::Measured::kExpertLoad, name), found.counts,
                             options_.expert_capacity);
   measure(monitor::Measured::kRouterProbability, name, found.probability);
   measure(monitor::Measured::kRouterEntropy, name, found.entropy);

@@ -46,7 +46,8 @@ std::string prefix_of_model(std::size_t place, std::size_t count) {
 
 }  // namespace
 
-ProgramMeasurements::ProgramMeasurements(double eps) : meter(options_of_meter(eps, true)) {}
+ProgramMeasurements::ProgramMeasurements(double eps, monitor::Session& session)
+    : meter(options_of_meter(eps, true)), frame(session.frame({})), calls(session.calls()) {}
 
 ProgramParameters::ProgramParameters(const std::vector<const torch::nn::Module*>& models,
                                      Optimizers optimizers, const ProgramMonitor::Options& options,
@@ -235,14 +236,14 @@ void ProgramParameters::measure(monitor::Measured of, const Some& parameters, co
     if (label == parameters[i]->labels.end()) return;  // it is not wanted
     if (tensors[i].defined()) items.push_back({label->second, -1, tensors[i]});
   }
-  meter_for(of).measure(to_.frame, items, &to_.calls);
+  meter_for(of).measure(*to_.frame, items, to_.calls.get());
 }
 
 void ProgramParameters::measure_pairs(monitor::Measured of, const Some& parameters, const Tensors& left,
                                       const Tensors& right, bool left_is_kept) {
   std::vector<std::uint32_t> labels;
   for (const Parameter* one : parameters) labels.push_back(one->labels.at(of));
-  to_.meter.measure_pairs(to_.frame, labels, left, right, left_is_kept);
+  to_.meter.measure_pairs(*to_.frame, labels, left, right, left_is_kept);
 }
 
 }  // namespace msprobe::torch_adapter

@@ -23,11 +23,11 @@ namespace msprobe::torch_adapter {
 /// What is measured in a step, and with what. Hooks of a backward hold on to it while they run: they may come
 /// when the monitor is gone.
 struct ProgramMeasurements {
-  explicit ProgramMeasurements(double eps);
+  ProgramMeasurements(double eps, monitor::Session& session);
 
   TensorMeter meter;
-  monitor::Frame frame{monitor::Frame::Again::kMerges};
-  monitor::CallCounter calls;
+  std::shared_ptr<monitor::Frame> frame;
+  std::shared_ptr<monitor::CallCounter> calls;
 };
 
 /// What ProgramMonitor measures of parameters: gradients, weights, moments, pairs of them, and spectra.

@@ -95,13 +95,13 @@ std::string ProgramPeers::message(std::int64_t step, const monitor::Frame& frame
                                   std::optional<double> loss) {
   std::string out;
   put(out, HeadOfPeer{step, 1, loss.has_value() ? 1 : 0, loss.value_or(0)});
-  const auto& labels = series_.labels();
-  put(out, static_cast<std::uint64_t>(labels.size() - told_));
-  for (; told_ < labels.size(); ++told_) {
-    const auto& [of, name] = labels[told_];
-    put(out, of);
-    put(out, static_cast<std::uint64_t>(name.size()));
-    out += name;
+  const std::size_t known = series_.labels()->size();
+  put(out, static_cast<std::uint64_t>(known - told_));
+  for (; told_ < known; ++told_) {
+    const monitor::Label one = series_.labels()->at(static_cast<std::uint32_t>(told_));
+    put(out, static_cast<monitor::Measured>(one.group));
+    put(out, static_cast<std::uint64_t>(one.name.size()));
+    out += one.name;
   }
   std::uint64_t rows = 0;
   for (const monitor::Row& row : frame.rows()) rows += row.missing ? 0 : 1;

@@ -14,7 +14,7 @@ from msprobe.training.phases import CallWatch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from msprobe._core import MonitorCalls, MonitorFrame
+    from msprobe._core import MonitorSession
     from msprobe._torch import MonitorMeter
 
 COLLECTIVES = (
@@ -97,13 +97,11 @@ class CommunicationRows(CollectiveCalls):
     label: makes a label for a collective.
     """
 
-    def __init__(
-        self, meter: MonitorMeter, frame: MonitorFrame, calls: MonitorCalls, label: Callable[[str], int]
-    ) -> None:
+    def __init__(self, meter: MonitorMeter, session: MonitorSession, label: Callable[[str], int]) -> None:
         super().__init__()
         self._meter = meter
-        self._frame = frame
-        self._calls = calls
+        self._frame = session.frame("communication")
+        self._calls = session.calls
         self._label = label
         self._labels: dict[str, int] = {}
 

@@ -23,7 +23,7 @@ from msprobe.training.model_parts import compiled_around, named_modules
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from msprobe._core import MonitorCalls, MonitorFrame, MonitorLabels
+    from msprobe._core import MonitorSession
     from msprobe._torch import MonitorMeter
     from msprobe.config import MonitorConfig
 
@@ -45,9 +45,7 @@ class ModuleRows:
         models: Sequence[tuple[str, Any]],
         settings: MonitorConfig,
         meter: MonitorMeter,
-        labels: MonitorLabels,
-        frame: MonitorFrame,
-        calls: MonitorCalls,
+        session: MonitorSession,
         label: Callable[[str, str], int],
         *,
         merges: bool,
@@ -56,10 +54,10 @@ class ModuleRows:
         self._attention = "attention" in quantities
         self._watch: Any = torch_adapter().MonitorModules(
             meter,
-            calls,
-            labels,
-            frame,
-            frame,
+            session.calls,
+            session.labels,
+            session.frame("activation"),
+            session.frame("activation_gradient"),
             measure_forward="activation" in quantities,
             measure_inputs=False,
             measure_backward="activation_gradient" in quantities,

@@ -126,16 +126,10 @@ class Monitor:
             return
         named = _named(models)
         adapter = torch_adapter()
-        self._labels = core.MonitorLabels()
-        self._calls = core.MonitorCalls()
-        self._frame = core.MonitorFrame(merges=True)
         self._meter: Any = adapter.MonitorMeter(eps=self.settings.eps)
-        self._known_labels = 0
-        self._session: MonitorSession | None = None  # None: another process has the numbers
-        self._alarms: Alarms | None = None
         self._sinks = Sinks([])
-        if self._writes or self._on_alarm is not None:
-            self._session, self._alarms = self._make_session()
+        self._session, self._alarms = self._make_session()
+        self._has_numbers = self._writes or self._on_alarm is not None  # of all; else another process has
         if self._writes:
             self._open_outputs(models)
         self._models = list(models)
@@ -144,22 +138,15 @@ class Monitor:
         self._given: list[_Number] = []  # by the user
         parameters = parameters_of(named, self.settings.targets)
         self._parameter_rows = ParameterRows(
-            parameters, self.settings, self._meter, self._frame, self._calls, self._label
+            parameters, self.settings, self._meter, self._session, self._label
         )
         self._module_rows = ModuleRows(
-            named,
-            self.settings,
-            self._meter,
-            self._labels,
-            self._frame,
-            self._calls,
-            self._label,
-            merges=self._merges,
+            named, self.settings, self._meter, self._session, self._label, merges=self._merges
         )
         self._communication: CommunicationRows | None = None
         if distributed and "communication" in self.settings.quantities:
             self._communication = CommunicationRows(
-                self._meter, self._frame, self._calls, lambda name: self._label("communication", name)
+                self._meter, self._session, lambda name: self._label("communication", name)
             )
         wants_matrices = "matrix" in self.settings.quantities
         self._matrices = [
@@ -193,7 +180,7 @@ class Monitor:
                 doing()
             except Exception as error:
                 log.warning("monitor: the end: %s: %s", type(error).__name__, error)
-        self._session = None
+        self._session = core.MonitorSession()  # the record is closed
         self._models = []
 
     @property
@@ -266,7 +253,7 @@ class Monitor:
         if self._merges and self._merger is None:
             if self._communication is not None:
                 self._communication.remove()
-            self._merger = WholeTensors(self._labels, peers_of(self._models), self._members)
+            self._merger = WholeTensors(self._session.labels, peers_of(self._models), self._members)
             views = [self._parameter_rows.view(one) for one in optimizers]
             share_parameters(self._parameter_rows.parameters, self._models, views, self._merger.group)
             if self._on_alarm is not None:
@@ -295,13 +282,13 @@ class Monitor:
 
     def _ended_step(self, optimizers: Sequence[Any]) -> _EndedStep:
         self._parameter_rows.end_step([one for one in optimizers if id(one) in self._stepped])
-        ended = _EndedStep(self.step, self._frame.take(), self._training.losses(self._meter), self._given)
+        rows = self._session.take_rows()
+        ended = _EndedStep(self.step, rows, self._training.losses(self._meter), self._given)
         self._given = []
         ended.bring()
         if self._wants_training:
             self._training.add_to(optimizers, ended.add)
         self._add_matrices(ended)
-        self._calls.reset()
         self.recorded += 1
         return ended
 
@@ -314,35 +301,21 @@ class Monitor:
         loss = ended.losses.value()
         if self._merger is not None:
             loss = self._merger.merge(ended.step, ended.rows, self._module_rows.expert_counts, loss)
-        if self._session is None:
+        if not self._has_numbers:
             return
         for one in ended.given:
             self._session.set(*one)
-        self._register_labels(self._session)
         self._session.evaluate(ended.rows)
         if self._wants_training and loss is not None:
             self._session.set("loss", "", "", loss)
         for one in ended.numbers:
             if self._writes or one[0] != "step_seconds":
                 self._session.set(*one)
-        self._write(ended.step, self._session)
+        self._write(ended.step)
         self._session.clear()
 
     def _label(self, of: str, name: str) -> int:
-        label: int = self._labels.add(0, name, quantity(of).number)
-        return label
-
-    def _register_labels(self, session: MonitorSession) -> None:
-        """Labels that have come since the last time become series: modules get theirs at their first call,
-        and those of other processes come with a merge.
-        """
-        if len(self._labels) == self._known_labels:
-            return
-        all_ = self._labels.all()
-        for label in range(self._known_labels, len(all_)):
-            _, name, group = all_[label]
-            session.add_row(label, group, name)
-        self._known_labels = len(all_)
+        return self._session.labels.add(0, name, quantity(of).number)
 
     def _add_matrices(self, ended: _EndedStep) -> None:
         if not self._matrices or self.recorded % self.settings.matrix_every != 0:
@@ -371,7 +344,6 @@ class Monitor:
         return session, alarms
 
     def _open_outputs(self, models: Sequence[Any]) -> None:
-        assert self._session is not None
         settings, folder = self.settings, self.output
         if "store" in settings.sinks:
             path = folder / record_name(self._file_of)
@@ -402,20 +374,18 @@ class Monitor:
     def _share_past(self) -> None:
         """Alarms that all processes act on need rules that have seen the same in all of them."""
         assert self._merger is not None
-        past = self._merger.of_first(None if self._session is None else self._session.past())
-        if past is not None and not self._writes and self._session is not None:
+        past = self._merger.of_first(self._session.past())
+        if past is not None and not self._writes and self._has_numbers:
             self._session.learn(*past)
 
-    def _write(self, step: int, session: MonitorSession) -> None:
-        assert self._alarms is not None
-        session.append(step)
+    def _write(self, step: int) -> None:
+        self._session.append(step)
         if self._sinks:
-            self._sinks.write(step, session.numbers())
-        self._alarms.check(step, session)
+            self._sinks.write(step, self._session.numbers())
+        self._alarms.check(step, self._session)
 
     def _flush(self) -> None:
-        lost = 0 if self._session is None else self._session.flush()
-        if lost:
+        if lost := self._session.flush():
             log.warning("%s: %d steps could not be written", self.output, lost)
 
     def _warn_of_unmatched(self, named: Sequence[tuple[str, Any]]) -> None:

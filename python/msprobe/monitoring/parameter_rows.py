@@ -17,11 +17,14 @@ from msprobe.training.model_parts import named_parameters
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from msprobe._core import MonitorCalls, MonitorFrame
+    from msprobe._core import MonitorSession
     from msprobe._torch import MonitorMeter
     from msprobe.config import MonitorConfig
     from msprobe.monitoring.optimizers import OptimizerView
 
+_QUANTITIES = (
+    "gradient", "weight", "moment", "second_moment", "update", "gradient_moment", "gradient_change",
+)  # fmt: skip
 _OF_POWERS = {"kurtosis", "abs_mean"}  # metrics of tensors that need sums of |x| or x^4
 
 
@@ -72,31 +75,22 @@ class ParameterRows:
         parameters: list[WatchedParameter],
         settings: MonitorConfig,
         meter: MonitorMeter,
-        frame: MonitorFrame,
-        calls: MonitorCalls,
+        session: MonitorSession,
         label: Callable[[str, str], int],
     ) -> None:
         self.parameters = parameters
         self._settings = settings
         self._meter = meter
-        self._frame = frame
-        self._calls = calls
+        self._frame = session.frame("gradient")  # rows of all quantities
+        self._calls = session.calls
         self._quantities = settings.quantities
         self._meters: dict[str, MonitorMeter] = {}  # by quantity
         self._lean: dict[tuple[bool, bool], MonitorMeter] = {}
         self._views: dict[int, OptimizerView] = {}
         self._of_optimizer: dict[int, list[WatchedParameter]] = {}
         # In blocks by quantity, so that the rows of one lie side by side.
-        for name, word in (
-            ("gradient", "gradient"),
-            ("weight", "weight"),
-            ("moment", "moment"),
-            ("second_moment", "moment"),
-            ("update", "update"),
-            ("gradient_moment", "direction"),
-            ("gradient_change", "direction"),
-        ):
-            if word in self._quantities:
+        for name in _QUANTITIES:
+            if quantity(name).group in self._quantities:
                 for one in parameters:
                     one.labels[name] = label(name, one.name)
                 self._meters[name] = self._meter_for(name)

@@ -21,7 +21,7 @@ class Quantity(NamedTuple):
     number: int
     """Its place in the table: the group of the labels of its rows."""
     name: str
-    group: str  # the word of the configuration that asks for it
+    group: str  # the word of the configuration that asks for it; "": only TrainerMon has it
     kind: str  # that of its rows; "number" for one that is no row
     meaning: str
     metrics: tuple[str, ...]
@@ -57,7 +57,7 @@ def check_metrics(wanted: Sequence[str], where: str) -> None:
 
 
 def table() -> Iterator[tuple[str, str, str, str, str, str]]:
-    """Every number: key, meaning, formula, unit, cost, source; for the documentation."""
+    """Every number of a record: key, meaning, formula, unit, cost, source; for the documentation."""
     formulas: dict[tuple[str, str], tuple[str, str]] = {
         (kind, name): (formula, source) for kind, name, formula, _, source in core.monitor_metrics()
     }

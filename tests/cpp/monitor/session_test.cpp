@@ -50,9 +50,40 @@ TEST_CASE(
   CHECK(session.rules()[alarms[0].rule].name == "mine");
 }
 
+TEST_CASE("monitor session: rows with a label that another has made become series, too") {
+  Session session({{"norm"}, {"parameter"}, {}, 1});
+  const std::uint32_t label =
+      session.labels()->add({0, "fc.weight", static_cast<std::uint32_t>(Measured::kWeight)});
+  const auto frame = session.frame(Measured::kWeight);
+  CHECK(frame == session.frame(Measured::kGradient));
+  frame->add(norm_of(label, 3));
+  session.calls()->next();
+  session.evaluate(*session.take_rows());
+  CHECK(session.numbers() == std::vector<double>{3});
+  CHECK(session.keys() == std::vector<std::string>{"weight.norm/fc.weight"});
+  CHECK(frame->size() == 0);
+  CHECK(session.calls()->next() == 0);
+  session.labels()->add({0, "x", 1000});
+  CHECK_THROWS_AS(session.evaluate(*frame), msprobe::InvalidArgument);
+}
+
+TEST_CASE("monitor session: quantities that are apart have the last row of a label each") {
+  Session session({{}, {}, {}, 1, /*apart=*/true});
+  const std::uint32_t label = session.labels()->add({1, "fc.weight"});
+  const auto weights = session.frame(Measured::kWeight);
+  const auto gradients = session.frame(Measured::kGradient);
+  weights->add(norm_of(label, 3));
+  weights->add(norm_of(label, 4));
+  CHECK(weights->size() == 1);
+  CHECK(weights->rows()[0].sums.sum == 4);
+  CHECK(gradients->size() == 0);
+  session.drop_rows();
+  CHECK(weights->size() == 0);
+}
+
 TEST_CASE("monitor session: what is no row has no series of rows") {
   Session session({});
-  CHECK_THROWS_AS(session.add_row(0, Measured::kLoss, "x"), msprobe::InternalError);
+  CHECK_THROWS_AS(session.label(Measured::kLoss, "x"), msprobe::InternalError);
   CHECK_THROWS_AS(Session({{"no such metric"}, {}, {}, 1}), msprobe::InvalidArgument);
   CHECK_THROWS_AS(Session({{}, {"no such level"}, {}, 1}), msprobe::InvalidArgument);
 }

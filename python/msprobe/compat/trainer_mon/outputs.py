@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msprobe.files.append_file import append_lines
@@ -18,14 +18,30 @@ if TYPE_CHECKING:
     from msprobe.compat.trainer_mon.settings import TrainerSettings
 
 
+# How TrainerMon calls the quantities that it records, in the order of its rules: the end of their tags, and
+# the beginning of their files' names.
+WORDS = {
+    "activation": ("actv", "actv"),
+    "activation_gradient": ("actv_grad", "actv_grad"),
+    "unreduced_gradient": ("acc_grad", "grad_unreduced"),
+    "gradient": ("post_grad", "grad_reduced"),
+    "moment": ("exp_avg", "exp_avg"),
+    "second_moment": ("exp_avg_sq", "exp_avg_sq"),
+    "weight_before": ("param_origin", "param_origin"),
+    "weight": ("param_updated", "param_updated"),
+    "gradient_moment": ("mg_direction", "other"),
+    "communication": ("cc", "other"),
+}
+
+
 @dataclass
 class Task:
-    """One kind of what is measured."""
+    """The rows of one quantity."""
 
-    tag: str  # the end of its tags
-    file: str  # the beginning of its files' names
-    micro_steps: bool = False
-    frame: MonitorFrame = field(default_factory=core.MonitorFrame)
+    tag: str
+    file: str
+    micro_steps: bool
+    frame: MonitorFrame
 
 
 class Tags:
@@ -34,16 +50,22 @@ class Tags:
     def __init__(self, labels: MonitorLabels, rank: int) -> None:
         self._labels = labels
         self._rank = rank
+        self._places: dict[tuple[str, str], int] = {}  # labels of collectives
         self._whole: dict[int, str] = {}  # of labels whose tag is not made of their name
 
-    def set_whole(self, label: int, name: str, place: str) -> None:
-        self._whole[label] = f"{name}/rank{self._rank}/{place}"
+    def of_collective(self, name: str, place: str) -> int:
+        """Its label."""
+        key = name, place
+        if key not in self._places:
+            label = self._places[key] = self._labels.add(0, f"{name}.{place}")
+            self._whole[label] = f"{name}/rank{self._rank}/{place}"
+        return self._places[key]
 
-    def of(self, task: Task, frame: MonitorFrame) -> list[str]:
-        """For each row of the frame."""
+    def of(self, task: Task) -> list[str]:
+        """For each row."""
         all_ = self._labels.all()
         tags = []
-        for label, micro_step, _ in frame.values([]):
+        for label, micro_step, _ in task.frame.values([]):
             stage, name, _ = all_[label]
             micro = f":{micro_step}" if micro_step >= 0 else ""
             tags.append(self._whole.get(label) or f"{stage}:{name}{micro}/rank{self._rank}/{task.tag}")

@@ -11,7 +11,15 @@ from msprobe.compat.trainer_mon.anomaly_rules import Place, Rules
 from msprobe.compat.trainer_mon.communication import CommunicationWatch
 from msprobe.compat.trainer_mon.heat_maps import HeatMap, adam_update
 from msprobe.compat.trainer_mon.names import Names, Targets, chunk_modules
-from msprobe.compat.trainer_mon.outputs import ApiOutput, CsvOutput, Output, Tags, Task, TensorBoardOutput
+from msprobe.compat.trainer_mon.outputs import (
+    WORDS,
+    ApiOutput,
+    CsvOutput,
+    Output,
+    Tags,
+    Task,
+    TensorBoardOutput,
+)
 from msprobe.compat.trainer_mon.structure import Stacks, Structure
 from msprobe.compat.trainer_mon.unreduced import UnreducedGradients
 from msprobe.hooks.modules import ModuleCalls, ModuleHooks
@@ -20,7 +28,6 @@ from msprobe.monitoring.optimizers import view_of
 from msprobe.native import core, log, torch_adapter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from torch import nn
@@ -68,24 +75,16 @@ class TrainerRun:
         self.recorded = 0
         self._job = job
         self._start = start
-        self._labels = core.MonitorLabels()
-        self._calls = core.MonitorCalls()
-        self._tags = Tags(self._labels, job.place.rank)
+        self._session = core.MonitorSession(apart=True)
+        self._calls = self._session.calls
+        self._tags = Tags(self._session.labels, job.place.rank)
         self._meter: Any = torch_adapter().MonitorMeter(eps=settings.eps, powers=False)
+        micro_steps = {"activation", "activation_gradient"}
+        if settings.monitor_mbs_grad:
+            micro_steps.add("unreduced_gradient")
         self._tasks = {
-            name: Task(name, file, micro)
-            for name, file, micro in (
-                ("actv", "actv", True),
-                ("actv_grad", "actv_grad", True),
-                ("unreduced", "grad_unreduced", settings.monitor_mbs_grad),
-                ("post_grad", "grad_reduced", False),
-                ("exp_avg", "exp_avg", False),
-                ("exp_avg_sq", "exp_avg_sq", False),
-                ("param_origin", "param_origin", False),
-                ("param_updated", "param_updated", False),
-                ("mg_direction", "other", False),
-                ("cc", "other", False),
-            )
+            of: Task(tag, file, of in micro_steps, self._session.frame(of))
+            for of, (tag, file) in WORDS.items()
         }
         self._rules = {name: Rules(settings.rules, settings.numbers) for name in self._tasks}
         self._targets = Targets(settings.targets, squash=settings.squash_name)
@@ -109,10 +108,9 @@ class TrainerRun:
         self._find_parameters()
         self._watch_modules()
         if self.settings.wg_distribution:
-            self._tasks["unreduced"].tag = "acc_grad"
             self._unreduced = UnreducedGradients(
                 [(one.label, one.tensor) for one in self._parameters],
-                self._tasks["unreduced"],
+                self._tasks["unreduced_gradient"],
                 self._meter,
                 self._calls,
                 micro_steps=self._job.micro_steps,
@@ -179,7 +177,7 @@ class TrainerRun:
                 if not tensor.requires_grad or not self._targets.has_parameter(full_name, chunk):
                     continue
                 name = names.of(full_name)
-                label = self._labels.add(chunk, name)
+                label = self._session.labels.add(chunk, name)
                 duplicate = _is_duplicate(tensor, job.tp_group, job.dp_group)
                 self._parameters.append(Parameter(f"{chunk}:{name}", label, tensor, duplicate))
 
@@ -191,9 +189,9 @@ class TrainerRun:
         self._modules = torch_adapter().MonitorModules(
             self._meter,
             self._calls,
-            self._labels,
-            self._tasks["actv"].frame,
-            self._tasks["actv_grad"].frame,
+            self._session.labels,
+            self._session.frame("activation"),
+            self._session.frame("activation_gradient"),
             measure_forward=not settings.backward_only,
             measure_backward=not settings.forward_only,
             positional_gradients=True,
@@ -237,7 +235,7 @@ class TrainerRun:
             return ApiOutput()
         if settings.format == "tensorboard":
             return TensorBoardOutput(job.folder, settings)
-        return CsvOutput(job.folder, settings, self._labels)
+        return CsvOutput(job.folder, settings, self._session.labels)
 
     # ---- a step
 
@@ -253,7 +251,7 @@ class TrainerRun:
         moments = self._moments()
         self._measure_moments(moments)
         if self.settings.param_distribution:
-            self._measure_parameters("param_origin")
+            self._measure_parameters("weight_before")
         self._measure_direction(step, moments)
         self._measure_communication()
 
@@ -265,10 +263,11 @@ class TrainerRun:
             self._drop()
             return
         if self.settings.param_distribution:
-            self._measure_parameters("param_updated")
-        self._complete(self._tasks)
-        self._tasks["actv"].frame.sort(self._labels)
-        self._tasks["actv_grad"].frame.sort()
+            self._measure_parameters("weight")
+        for task in self._tasks.values():
+            task.frame.complete()  # waits for what was measured on a device
+        self._session.frame("activation").sort(self._session.labels)
+        self._session.frame("activation_gradient").sort()
         self.recorded += 1
         self._write(step)
         self._drop()
@@ -277,25 +276,18 @@ class TrainerRun:
     def is_over(self) -> bool:
         return self.recorded >= self.settings.collect_times
 
-    def values(self, *tasks: str) -> dict[str, dict[str, Any]]:
-        """`{tag: {op: value}}` of what was measured so far, as format api hands it out."""
-        self._complete(tasks)
-        found: dict[str, dict[str, Any]] = {}
-        for name in tasks:
-            task = self._tasks[name]
-            ops = list(self.settings.ops)
-            for tag, (_, _, values) in zip(self._tags.of(task, task.frame), task.frame.values(ops)):
-                found[tag] = {op: _as_torch(op, value) for op, value in zip(ops, values)}
-        return found
+    def values(self, of: str) -> dict[str, dict[str, Any]]:
+        """`{tag: {op: value}}` of what was measured of a quantity so far, as format api hands it out."""
+        task, ops = self._tasks[of], list(self.settings.ops)
+        task.frame.complete()
+        return {
+            tag: {op: _as_torch(op, value) for op, value in zip(ops, values)}
+            for tag, (_, _, values) in zip(self._tags.of(task), task.frame.values(ops))
+        }
 
-    def _complete(self, tasks: Iterable[str]) -> None:
-        """Waits for what was measured on a device."""
-        for name in tasks:
-            self._tasks[name].frame.complete()
-
-    def _measure(self, task: str, labels: list[int], tensors: list[Any]) -> None:
+    def _measure(self, of: str, labels: list[int], tensors: list[Any]) -> None:
         if labels:
-            self._meter.measure(self._tasks[task].frame, labels, tensors, self._calls)
+            self._meter.measure(self._session.frame(of), labels, tensors, self._calls)
 
     def _measure_gradients(self) -> None:
         if not self.settings.wg_distribution:
@@ -310,7 +302,7 @@ class TrainerRun:
                 continue
             labels.append(one.label)
             tensors.append(gradient)
-        self._measure("post_grad", labels, tensors)
+        self._measure("gradient", labels, tensors)
 
     def _moments(self) -> list[tuple[Parameter, Moments]]:
         settings = self.settings
@@ -320,19 +312,19 @@ class TrainerRun:
 
     def _measure_moments(self, moments: list[tuple[Parameter, Moments]]) -> None:
         if self.settings.mv_distribution:
-            for task, place in (("exp_avg", "first"), ("exp_avg_sq", "second")):
+            for quantity, place in (("moment", "first"), ("second_moment", "second")):
                 found = [(one.label, getattr(of, place)) for one, of in moments]
                 found = [(label, tensor) for label, tensor in found if tensor is not None]
-                self._measure(task, [label for label, _ in found], [tensor for _, tensor in found])
+                self._measure(quantity, [label for label, _ in found], [tensor for _, tensor in found])
         if self.settings.ur_distribution:
             for one, of in moments:
                 pair = adam_update(of)
                 for kind, values in zip(("adam_update", "adam_ratio"), pair or ()):
                     self._heat_maps.setdefault((one.name, kind), HeatMap()).add(values)
 
-    def _measure_parameters(self, task: str) -> None:
+    def _measure_parameters(self, of: str) -> None:
         kept = [one for one in self._parameters if one.tensor.numel() > 0]
-        self._measure(task, [one.label for one in kept], [one.tensor for one in kept])
+        self._measure(of, [one.label for one in kept], [one.tensor for one in kept])
 
     def _measure_direction(self, step: int, moments: list[tuple[Parameter, Moments]]) -> None:
         """Share of the elements whose gradient and first moment agree in sign; 1 at step 0."""
@@ -343,7 +335,7 @@ class TrainerRun:
         pairs = self._meter.pairs(
             [gradient for _, gradient, _ in gradients], [first for _, _, first in gradients]
         )
-        frame = self._tasks["mg_direction"].frame
+        frame = self._session.frame("gradient_moment")
         for (one, _, first), (count, *_, balance) in zip(gradients, pairs):
             if first is None and step > 0:
                 continue
@@ -353,27 +345,17 @@ class TrainerRun:
     def _measure_communication(self) -> None:
         if self._communication is None:
             return
+        frame = self._session.frame("communication")
         for name, place, numbers in self._communication.take():
-            label = self._labels_of_communication(name, place)
-            self._tasks["cc"].frame.add_numbers(label, numbers, self._calls.next())
-
-    def _labels_of_communication(self, name: str, place: str) -> int:
-        if not hasattr(self, "_cc_labels"):
-            self._cc_labels: dict[tuple[str, str], int] = {}
-        key = name, place
-        if key not in self._cc_labels:
-            label = self._labels.add(0, f"{name}.{place}")
-            self._tags.set_whole(label, name, place)
-            self._cc_labels[key] = label
-        return self._cc_labels[key]
+            frame.add_numbers(self._tags.of_collective(name, place), numbers, self._calls.next())
 
     def _write(self, step: int) -> None:
         anomalies = []
-        all_ = self._labels.all()
+        all_ = self._session.labels.all()
         for name, task in self._tasks.items():
             if len(task.frame) == 0:
                 continue
-            tags = self._tags.of(task, task.frame)
+            tags = self._tags.of(task)
             stages = [all_[label][0] for label, _, _ in task.frame.values([])]
             anomalies += self._rules[name].check(task.frame, tags, stages, step, self._job.place)
             self.output.write(task, tags, step)
@@ -396,9 +378,7 @@ class TrainerRun:
                 self.output.add_image(tag, heat_map.image(step), step)
 
     def _drop(self) -> None:
-        for task in self._tasks.values():
-            task.frame.clear()
-        self._calls.reset()
+        self._session.drop_rows()
         if self._unreduced is not None:
             self._unreduced.end_step()
         if self._communication is not None and not self.settings.communication.log_only:

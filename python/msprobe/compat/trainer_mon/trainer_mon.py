@@ -152,13 +152,13 @@ class TrainerMon:
         """
         if not self._settings.wg_distribution:
             return {}, {}
-        return self._values("post_grad"), self._values("unreduced")
+        return self._values("gradient"), self._values("unreduced_gradient")
 
     def generate_xy_metrics(self) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
         """`{tag: {op: value}}` of activations and their gradients: of the step that runs, and behind the
         optimizer of the one that has ended.
         """
-        return self._values("actv"), self._values("actv_grad")
+        return self._values("activation"), self._values("activation_gradient")
 
     def reload_xy(self, xy_distribution: bool = False) -> None:
         """Switches the recording of activations. Deprecated: DYNAMIC_MONITOR does it for all kinds."""
@@ -194,7 +194,8 @@ class TrainerMon:
     def _end_step(self, run: TrainerRun) -> None:
         if run.settings.format == "api":
             self._last_values = {
-                name: run.values(name) for name in ("actv", "actv_grad", "post_grad", "unreduced")
+                of: run.values(of)
+                for of in ("activation", "activation_gradient", "gradient", "unreduced_gradient")
             }
         run.after_update(self._step)
         if isinstance(run.output, TensorBoardOutput):
@@ -278,9 +279,9 @@ class TrainerMon:
 
     # ---- where things are
 
-    def _values(self, task: str) -> dict[str, dict[str, Any]]:
-        current = self._run.values(task) if self._run is not None else {}
-        return current or self._last_values.get(task, {})
+    def _values(self, of: str) -> dict[str, dict[str, Any]]:
+        current = self._run.values(of) if self._run is not None else {}
+        return current or self._last_values.get(of, {})
 
     def _run_folder(self) -> Path:
         times = self._settings.append_output

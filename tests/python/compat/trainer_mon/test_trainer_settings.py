@@ -140,6 +140,15 @@ def test_heat_maps_need_tensorboard(caplog: pytest.LogCaptureFixture) -> None:
     assert settings_of({"ur_distribution": True, "format": "tensorboard"}, "f").ur_distribution
 
 
+def test_each_file_is_of_a_quantity_of_the_one_table() -> None:
+    from msprobe.compat.trainer_mon.outputs import WORDS
+    from msprobe.monitoring.quantities import quantities
+
+    recorded = [one for one in quantities() if one.name in WORDS]
+    assert len(recorded) == len(WORDS)
+    assert [one.name for one in quantities() if not one.group] == ["unreduced_gradient", "weight_before"]
+
+
 def test_the_rules_of_alerts() -> None:
     rules = [
         {"rule_name": "AnomalyTurbulence", "args": {"threshold": 0.5}},
