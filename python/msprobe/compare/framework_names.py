@@ -186,8 +186,10 @@ def _by_rule(rule: FunctionRule, item: str, record: str) -> str:
 
 
 def read_function_rules(path: str | os.PathLike[str]) -> tuple[FunctionRule, ...]:
-    """A YAML list of functions. Raises InvalidArgument, with file, entry and key."""
+    """A YAML list of functions, or one of them alone. Raises InvalidArgument, with file, entry and key."""
     entries = core.read_yaml(path)
+    if isinstance(entries, dict) and "ms_api" in entries:
+        entries = [entries]
     if not isinstance(entries, list):
         raise InvalidArgument(f"{path}: expected a list of functions, each with ms_api and pt_api")
     return tuple(_rule(f"{path}: entry {number}", entry) for number, entry in enumerate(entries, 1))

@@ -19,7 +19,7 @@ _FILE = Path(__file__).with_name("api_list.json")
 
 @dataclass(frozen=True)
 class ListedApi:
-    """A function of the running torch."""
+    """A function of the framework that runs."""
 
     name: str  # of its records: "Functional.linear"
     owner: Any  # the module or class that has it
@@ -28,7 +28,7 @@ class ListedApi:
 
     @property
     def distributed(self) -> bool:
-        return self.name.startswith("Distributed.")
+        return self.name.startswith(("Distributed.", "MintDistributed."))
 
 
 def listed_apis() -> Iterator[ListedApi]:

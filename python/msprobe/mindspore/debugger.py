@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, ClassVar
 
 from msprobe import debugger
+from msprobe.frameworks.mindspore.adapter_port import port_of_process
 from msprobe.frameworks.mindspore.mindspore_port import MindSporePort
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def _dump(config: Config, model: object) -> debugger.WatchesCalls:
     from msprobe.dump.port_dump import PortDump
 
-    return PortDump(config, MindSporePort())
+    return PortDump(config, port_of_process())
 
 
 def _free_benchmark(config: Config, model: object) -> debugger.WatchesCalls:
@@ -36,7 +37,8 @@ def _grad_probe(config: Config, model: object) -> debugger.WatchesModel:
 class PrecisionDebugger(debugger.PrecisionDebugger):
     """Watches a MindSpore training (PYNATIVE_MODE) as a configuration says; see the class of PyTorch.
 
-    start(model): a Cell, or a list or tuple of them; at level L1 it may be left out, and Primitives with it.
+    start(model): a Cell (with MSAdapter a torch.nn.Module), or a list or tuple of them; at level L1 it may be
+    left out, and Primitives with it.
     monitor(optimizer): task grad_probe.
     """
 

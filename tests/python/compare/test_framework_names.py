@@ -186,6 +186,12 @@ def test_functions_are_paired_by_the_table_and_by_a_file_before_it(tmp_path: Pat
     assert [found[f"{name}.output.0"] for name in ours] == [f"{name}.output.0" for name in theirs]
 
 
+def test_one_function_may_stand_alone(tmp_path: Path) -> None:
+    rule = "ms_api: Functional.abs\npt_api: Torch.abs\nms_args: [0]\npt_args: [0]\n"
+    (tmp_path / "apis.yaml").write_text(rule)
+    assert [one.other for one in read_function_rules(tmp_path / "apis.yaml")] == ["Torch.abs"]
+
+
 @pytest.mark.parametrize(("result", "status", "culprit"), [(1.0, "equal", []), (5.0, "differ", ["Norm"])])
 def test_the_verdict_is_that_of_two_runs_of_one_framework(
     tmp_path: Path, result: float, status: str, culprit: list[str]

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.hooks.api_list import ListedApi
 from msprobe.hooks.functions import AttributeExchange
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 # Beside this file, so that a team can add its own functions to it.
 _FILE = Path(__file__).with_name("api_list.json")
-_DISTRIBUTED = ("Distributed", "MintDistributed")
 # Where the class is that runs what ms.jit compiled, by version.
 _EXECUTORS = (
     ("mindspore.graph.api", "_JitExecutor"),
@@ -37,18 +37,23 @@ def _groups() -> list[dict[str, Any]]:
     return sets
 
 
-def function_exchanges(observer: Observer) -> Iterator[Exchange]:
-    """Of the functions of the list that exist here."""
+def listed_functions() -> Iterator[ListedApi]:
+    """MindSpore's, that exist here."""
     for group in _groups():
         home = _home(group["home"])
-        for attribute in group["names"]:
-            original = inspect.getattr_static(home, attribute, None) if home is not None else None
-            # What belongs to a class alone has no tensor whose method it is.
-            if not callable(original) or isinstance(original, (staticmethod, classmethod, type)):
-                continue
-            name = f"{group['prefix']}.{attribute}"
-            distributed = group["prefix"] in _DISTRIBUTED
-            yield AttributeExchange(home, attribute, _function(observer, name, original, distributed))
+        for attribute in group["names"] if home is not None else ():
+            function = getattr(home, attribute, None)
+            if callable(function):
+                yield ListedApi(f"{group['prefix']}.{attribute}", home, attribute, function)
+
+
+def function_exchanges(observer: Observer, functions: Iterable[ListedApi]) -> Iterator[Exchange]:
+    for one in functions:
+        original = inspect.getattr_static(one.owner, one.attribute, None)
+        # What belongs to a class alone has no tensor whose method it is.
+        if callable(original) and not isinstance(original, (staticmethod, classmethod, type)):
+            function = _function(observer, one.name, original, one.distributed)
+            yield AttributeExchange(one.owner, one.attribute, function)
 
 
 def path_of(callee: str) -> str | None:

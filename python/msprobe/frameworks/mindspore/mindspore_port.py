@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import TYPE_CHECKING, Any
 
 from msprobe.frameworks.backward import BackwardOfCall, number_of
@@ -20,14 +19,16 @@ from msprobe.frameworks.mindspore.calls import (
     differentiated_calls,
     function_exchange,
     function_exchanges,
+    listed_functions,
 )
-from msprobe.frameworks.mindspore.settings import hyper_parameters, settings_of
+from msprobe.frameworks.mindspore.settings import hyper_parameters, own_parameters, settings_of
 from msprobe.native import InvalidArgument, log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from msprobe.frameworks.port import Backward, Named, Observer, TrainingWatcher, View
+    from msprobe.hooks.api_list import ListedApi
     from msprobe.hooks.functions import Exchange, Removable
 
 _DEEPEST = 50  # of values inside of each other
@@ -36,13 +37,13 @@ _DEEPEST = 50  # of values inside of each other
 class MindSporePort:
     """Tensors, Cells and calls of MindSpore. Raises UnsupportedError where it cannot be imported."""
 
+    name = "mindspore"
     package = "mindspore"
     qualifies_dtypes = False
 
     def __init__(self) -> None:
         ms = self._ms = import_mindspore()
         self.tensor_type: type = ms.Tensor
-        self.name = "mindtorch" if self._is_adapter() else "mindspore"
         self._type = getattr(getattr(ms, "_c_expression", None), "typing", None)
         self._told_of: set[str] = set()
         self._add = ms.ops.add  # as it is without hooks: what we add up is no call of the training
@@ -113,35 +114,38 @@ class MindSporePort:
             )
         return ""
 
-    def _is_adapter(self) -> bool:
-        """Whether torch is MSAdapter, whose tensors are MindSpore's."""
-        tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-        return isinstance(tensor, type) and issubclass(tensor, self._ms.Tensor)
-
     # ---- Cells
 
     def modules(self, model: Any) -> Iterator[Named]:
-        expected = "start(model): levels L0 and mix expected a mindspore.nn.Cell, or a list or tuple of Cells"
-        cell = self._ms.nn.Cell
+        cell, path = self._class_of_modules()
+        kind = cell.__name__
+        expected = f"start(model): levels L0 and mix expected a {path}, or a list or tuple of {kind}s"
         if isinstance(model, cell):
             models = [("", model)]
         elif isinstance(model, (list, tuple)) and model:
             models = [(f"{index}.", item) for index, item in enumerate(model)]
         else:
             raise InvalidArgument(f"{expected}, found {type(model).__name__}")
-        kind = "Module" if self.name == "mindtorch" else "Cell"
         for prefix, root in models:
             if not isinstance(root, cell):
                 raise InvalidArgument(f"{expected}, found a {type(root).__name__} in the list")
-            self._tell_of_jit(root)
-            for name, inner in root.cells_and_names():
+            for name, inner in self._inside(root):
+                self._tell_of_jit(inner)
                 if name:
-                    self._tell_of_jit(inner)
                     yield f"{kind}.{prefix}{name}.{type(inner).__name__}", inner
 
+    def _class_of_modules(self) -> tuple[type, str]:
+        """The class that all modules are of, and its path in the words of a user."""
+        return self._ms.nn.Cell, "mindspore.nn.Cell"
+
+    def _inside(self, module: Any) -> Iterator[Named]:
+        """The module, and those inside with their paths."""
+        found: Iterator[Named] = module.cells_and_names()
+        return found
+
     def _tell_of_jit(self, cell: Any) -> None:
-        name = type(cell).__name__
-        if getattr(cell.construct, "__wrapped_by_jit__", False) and name not in self._told_of:
+        name, construct = type(cell).__name__, getattr(cell, "construct", None)
+        if getattr(construct, "__wrapped_by_jit__", False) and name not in self._told_of:
             self._told_of.add(name)
             log.warning(
                 "construct of %s is compiled by ms.jit: the Cell itself is recorded, what it calls is not; "
@@ -150,7 +154,7 @@ class MindSporePort:
             )
 
     def parameters(self, module: Any) -> dict[str, Any]:
-        return {name: value for name, value in module._params.items() if value is not None}
+        return {name: value for name, value in own_parameters(module).items() if value is not None}
 
     def wants_gradient(self, tensor: Any) -> bool:
         asked = getattr(tensor, "requires_grad", None)  # Parameters have it
@@ -163,18 +167,21 @@ class MindSporePort:
     # ---- calls
 
     def functions(self, observer: Observer, model: Any) -> list[Exchange]:
-        exchanges = list(function_exchanges(observer))
+        exchanges = list(function_exchanges(observer, self._listed()))
         roots = model if isinstance(model, (list, tuple)) else [model]
-        cells = [cell for root in roots if root is not None for _, cell in root.cells_and_names()]
+        cells = [cell for root in roots if root is not None for _, cell in self._inside(root)]
         if cells:
             exchanges.append(PrimitiveExchange(observer, cells, self._ms.ops.Primitive))
         return exchanges
+
+    def _listed(self) -> Iterable[ListedApi]:
+        return listed_functions()
 
     def custom_function(self, observer: Observer, module: Any, api: str, name: str) -> Exchange:
         return function_exchange(observer, module, api, name)
 
     def module_calls(self, observer: Observer) -> list[Exchange]:
-        return [cell_exchange(observer, self._ms.nn.Cell)]
+        return [cell_exchange(observer, self._class_of_modules()[0])]
 
     def around_compiled(self, others: list[Exchange], observer: Observer) -> list[Exchange]:
         return [OffWhileCompiled(others, observer)]
@@ -222,7 +229,7 @@ class MindSporePort:
         found = {}
         for index, root in enumerate(models):
             prefix = f"{index}." if several else ""
-            named = settings_of(root.cells_and_names())
+            named = settings_of(self._inside(root))
             found.update({f"{prefix}{path}".rstrip("."): one for path, one in named.items()})
         return found
 

@@ -56,8 +56,15 @@ def _cell(cell: Any) -> dict[str, Any]:
         "class": f"{type(cell).__module__}.{type(cell).__qualname__}",
         "training": bool(cell.training),
         "settings": found,
-        "parameters": {name: value is not None for name, value in cell._params.items()},
+        "parameters": {name: value is not None for name, value in own_parameters(cell).items()},
     }
+
+
+def own_parameters(module: Any) -> dict[str, Any]:
+    """Of a Cell, or of a module of MSAdapter, whichever keeps them."""
+    held = vars(module)
+    found: dict[str, Any] = held.get("_params") or held.get("_parameters") or {}
+    return found
 
 
 def plain(value: Any) -> Any:
