@@ -15,14 +15,13 @@ constexpr int kCallsToLookAt = 4;
 
 }  // namespace
 
-double Effects::in_call(std::uint32_t record, bool is_number) const {
+double Effects::in_call(std::uint32_t record, bool decides) const {
   const Outcome& seen = outcomes_[record];
   const trace::RecordName name(calls_.name(record));
-  if (name.is_backward() || seen.visible >= 1) return seen.effect(is_number);
+  if (name.is_backward() || seen.visible >= 1) return seen.effect(decides);
   const auto backward = calls_.target().find(name.with(trace::Direction::kBackward));
   const bool has_it = backward && calls_.is_paired(static_cast<std::uint32_t>(*backward));
-  return has_it ? std::max(seen.effect(is_number), outcomes_[*backward].effect(is_number))
-                : seen.effect(is_number);
+  return has_it ? std::max(seen.effect(decides), outcomes_[*backward].effect(decides)) : seen.effect(decides);
 }
 
 double Effects::around(std::string_view module, bool of_reference, double order) const {

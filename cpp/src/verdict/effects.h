@@ -25,10 +25,12 @@ struct Outcome {
   bool in_is_equal = true;
   bool out_is_equal = true;
 
-  /// What comes of another argument. Another number makes every difference of equal tensors; what is no
-  /// number, as a mask of another dtype, may have another kernel make the same of them, but for rounding.
-  double effect(bool is_number) const noexcept {
-    return is_number && in_is_equal && !out_is_equal ? kInfinity : visible;
+  /// What comes of another argument. One that `decides` what is made of equal tensors, as a number or a word
+  /// does, makes every difference; a mask of another dtype, or a flag in place of a mask, may have another
+  /// kernel make the same of them, but for rounding. Infinite: there is a difference, and its size says
+  /// nothing.
+  double effect(bool decides) const noexcept {
+    return decides && in_is_equal && !out_is_equal && visible < 1 ? kInfinity : visible;
   }
 };
 
@@ -42,7 +44,7 @@ class Effects {
   const Outcome& operator[](std::uint32_t record) const { return outcomes_[record]; }
 
   /// In the results of a call, or in those of its backward pass.
-  double in_call(std::uint32_t record, bool is_number) const;
+  double in_call(std::uint32_t record, bool decides) const;
   /// In the result of the innermost module around that both runs have; without one, in what the next calls
   /// get.
   double around(std::string_view module, bool of_reference, double order) const;

@@ -111,9 +111,11 @@ inline constexpr std::array kRuleRows{
             "for rounding move in any direction. How long a step is, is known from the reference"},
     RuleRow{"R7 negligible", "gradients and states",
             "measured against `negligible` of the typical one of all parameters at least"},
-    RuleRow{"R8 no distance", "a setting, an argument, a call of one run, another shape",
-            "suspect when the first place behind it that has a distance is; of another number that goes in "
-            "with tensors that are equal to the bit, every difference is its own"}};
+    RuleRow{
+        "R8 no distance", "a setting, an argument, a call of one run, another shape",
+        "suspect when the first place behind it that has a distance is. Of another number, word or flag that "
+        "goes in with tensors that are equal to the bit, every difference is its own. What calls of one run "
+        "make of a value that the other run hands on as it is, is measured in that run"}};
 
 /// Those that are in force.
 const Numbers& numbers() noexcept;

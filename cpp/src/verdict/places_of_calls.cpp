@@ -217,6 +217,39 @@ std::optional<Source> CallPlaces::left_by_optimizer(const metrics::TensorFacts& 
   return left == nullptr ? std::nullopt : std::optional(source_of(*left, tensor_of(facts)));
 }
 
+// Of what calls of one run only make.
+void CallPlaces::made_by(std::optional<std::uint32_t> group, Place& place) const {
+  place.rule = Rule::kOpaque;
+  place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
+  if (!group || unpaired_.groups()[*group].computing > 1) return;
+  place.rule = Rule::kOperator;  // a call like others
+  place.by.gain = Gain::kElementwise;
+  for (Source& one : place.sources) one.tensor = place.tensor;
+}
+
+std::optional<OwnChange> CallPlaces::own_change(const ItemPair& row, const InputPlace& input,
+                                                ItemIndex ours) const {
+  if (ours == kNoItem || input.source == kNoItem || input.place.tensor.unit == 0) return std::nullopt;
+  const auto changed = [&](std::optional<std::uint32_t> group, const Trace& trace, const Item& now,
+                           ItemIndex was) {
+    OwnChange change;
+    change.apart = trace::distance(trace, now, trace, &trace.all_items()[was], nullptr);
+    change.place.tensor = input.place.tensor;
+    change.place.sources = {source_of(of_error(0), change.place.tensor)};
+    made_by(group, change.place);
+    return change;
+  };
+  const std::uint32_t theirs = calls_.row_of_reference(input.source);
+  const auto extra = unpaired_.of_target(calls_.target_flow().record(ours));
+  if (extra && theirs != kNoRow && calls_.rows()[theirs].target_record < row.target_record) {
+    return changed(extra, calls_.target(), calls_.pair().target_item(row), calls_.rows()[theirs].target);
+  }
+  const std::uint32_t known = calls_.row_of_target(ours);
+  if (!input.of_unpaired || known == kNoRow || !calls_.rows()[known].reference) return std::nullopt;
+  return changed(input.of_unpaired, calls_.reference(), *calls_.pair().reference_item(row),
+                 calls_.rows()[known].reference.index);
+}
+
 InputPlace CallPlaces::input(const ItemPair& row) const {
   const std::uint32_t record = row.target_record;
   const bool is_behind = calls_.is_after_backward(record);
@@ -263,13 +296,7 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
       return result;
     }
     place.sources = unpaired_.sources(maker, before_);
-    place.rule = Rule::kOpaque;
-    place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
-    if (result.of_unpaired && unpaired_.groups()[*result.of_unpaired].computing <= 1) {  // a call like others
-      place.rule = Rule::kOperator;
-      place.by.gain = Gain::kElementwise;
-      for (Source& one : place.sources) one.tensor = place.tensor;
-    }
+    made_by(result.of_unpaired, place);
     return result;
   }
   if (is_behind || calls_.zone(record) != Zone::kModel) {

@@ -24,6 +24,12 @@ struct InputPlace {
   std::optional<std::uint32_t> of_unpaired;  // group of calls that only the reference has, and that made it
 };
 
+/// What calls of one run only make of a value that the other run hands on as it is.
+struct OwnChange {
+  metrics::Distance apart;  // of what the value was in the same run: no other kernel lies between
+  Place place;              // what rounding of these calls makes of it
+};
+
 class CallPlaces {
  public:
   using StepWalk = compare::StepWalk;
@@ -33,6 +39,8 @@ class CallPlaces {
 
   /// What goes into a call.
   InputPlace input(const ItemPair& row) const;
+  /// Of what goes into a call, and which an item of the target, `ours`, has the value of.
+  std::optional<OwnChange> own_change(const ItemPair& row, const InputPlace& input, ItemIndex ours) const;
   /// A parameter that goes into a call, where no training state has it. `name`: of the parameter.
   Place parameter(const ItemPair& row, const std::string& name) const;
   /// What comes out of a call, of these sources; `knows_sources`: all of them are known.
@@ -74,6 +82,7 @@ class CallPlaces {
   void sum_over_rows(std::uint32_t record, std::vector<Source>& terms) const;
   void weigh(std::uint32_t record, std::vector<Source>& terms) const;
   const Item* added_bias(std::uint32_t record) const;
+  void made_by(std::optional<std::uint32_t> group, Place& place) const;
   Source everything_before(std::uint32_t record) const;
   std::optional<Source> made_by_backward(const metrics::TensorFacts& facts) const;
   std::optional<Source> left_by_optimizer(const metrics::TensorFacts& facts) const;

@@ -65,7 +65,7 @@ class Walk {
     enum class Where : std::uint8_t { kInCall, kAround };
     std::size_t finding = 0;
     std::uint32_t record = 0;
-    bool is_number = false;
+    bool decides = false;            // what is made of equal tensors
     bool is_another_number = false;  // than everything before explains
     Where where = Where::kInCall;
   };
@@ -168,6 +168,7 @@ class Walk {
   std::size_t visit_inputs(std::uint32_t record) {
     const Zone zone = calls_.zone(record);
     if (zone != Zone::kModel && calls_.has_tensors_in_other_order(record)) return 0;
+    const bool is_one_kernel = !is_module(calls_.name(record)) && has_same_tensors(record);
     std::size_t found = 0;
     for (const ItemPair& row : rows_of(record)) {
       const Item& item = pair().target_item(row);
@@ -181,13 +182,12 @@ class Walk {
         continue;
       }
       if ((item.kind == Item::Kind::kNull && other == nullptr) || excess_of_number(apart) < 1) continue;
-      const bool is_number = other != nullptr ? std::isfinite(apart.value) : is_a_number(item);
-      const bool is_another =
-          other != nullptr && is_number && excess_of_number(apart, places_.before(record)) >= 1;
+      const bool is_another = other != nullptr && std::isfinite(apart.value) &&
+                              excess_of_number(apart, places_.before(record)) >= 1;
       const bool is_chosen = item.kind == Item::Kind::kTensor && is_other_choice(row);
       add_value(record, calls_.item_name(row), shown(calls_.target(), item),
                 other != nullptr ? shown(calls_.reference(), *other) : std::string(word_of(row.reason)),
-                {0, record, is_number, is_another,
+                {0, record, is_one_kernel || is_a_number(item), is_another,
                  is_chosen ? Unmeasured::Where::kAround : Unmeasured::Where::kInCall});
       ++found;
       // A rate or a coefficient of an optimizer is one of its settings: what it makes of states that are 0,
@@ -203,15 +203,30 @@ class Walk {
         continue;
       add_value(record, trace::item_name(calls_.reference(), calls_.counterpart(record), index), "absent",
                 shown(calls_.reference(), item),
-                {0, record, is_a_number(item), false, Unmeasured::Where::kInCall});
+                {0, record, is_one_kernel || is_a_number(item), false, Unmeasured::Where::kInCall});
       ++found;
     }
     return found;
   }
 
-  // That one run alone passes: the other one has the default, which is another number.
+  // Where the other run does not pass it, it has the default.
   static bool is_a_number(const Item& item) {
     return item.value.kind == trace::Scalar::Kind::kInteger || item.value.kind == trace::Scalar::Kind::kFloat;
+  }
+
+  // Both runs give the call the same tensors, so what is no tensor, such as a word or a flag, decides what is
+  // made of them. A flag in place of a mask asks for another kernel.
+  bool has_same_tensors(std::uint32_t record) const {
+    const auto rows = rows_of(record);
+    return std::none_of(rows.begin(), rows.end(),
+                        [&](const ItemPair& row) {
+                          const Item& item = pair().target_item(row);
+                          return item.kind == Item::Kind::kTensor && is_input(item.part) && !row.reference;
+                        }) &&
+           std::ranges::none_of(calls_.reference_only(record), [&](std::uint32_t index) {
+             const Item& item = calls_.reference().all_items()[index];
+             return item.kind == Item::Kind::kTensor && is_input(item.part);
+           });
   }
 
   static std::string_view word_of(trace::NoMatchReason reason) {
@@ -264,7 +279,7 @@ class Walk {
     const double strength = judge(row, input.place, allowed, apart);
     places_.keep(row, input.place);
     const ItemIndex ours = calls_.target_flow().source(row.target);
-    if (note_unpaired(input, ours, strength) || strength < 1) return;
+    if (note_unpaired(row, input, ours, strength) || strength < 1) return;
     // The training state has what goes into an optimizer by its names, and knows what is negligible (R7).
     if (has_state_ && calls_.parent(record) == "optimizer") return;
     Finding* const finding = add(FindingKind::kArgument, record);
@@ -494,7 +509,7 @@ class Walk {
       return;
     }
     const bool shows = seen.has_result || seen.visible > 0;
-    finding.effect = shows ? effects_.in_call(one.record, one.is_number)
+    finding.effect = shows ? effects_.in_call(one.record, one.decides)
                            : effects_.around(calls_.parent(one.record), false, one.record + 1);
     finding.is_hidden = one.is_another_number && finding.effect < 1 && !seen.in_is_equal;
   }
@@ -502,7 +517,11 @@ class Walk {
   // ---- calls of one run
 
   // A difference that comes out of calls which only one run has is theirs.
-  bool note_unpaired(const InputPlace& input, ItemIndex ours, double effect) {
+  bool note_unpaired(const ItemPair& row, const InputPlace& input, ItemIndex ours, double effect) {
+    if (!calls_.is_after_backward(row.target_record)) {
+      if (const auto change = places_.own_change(row, input, ours))
+        effect = std::max(effect, beyond(row, change->apart, tolerance(change->place)));
+    }
     std::optional<std::uint32_t> extra;
     if (ours != kNoItem && calls_.row_of_target(ours) == kNoRow)
       extra = unpaired_.of_target(calls_.target_flow().record(ours));
@@ -516,7 +535,8 @@ class Walk {
     const ItemIndex source = calls_.reference_flow().source(row.reference.index);
     if (source == kNoItem || !unpaired_.of_reference(calls_.reference_flow().record(source))) return;
     const InputPlace input = places_.input(row);
-    note_unpaired(input, calls_.target_flow().source(row.target), beyond(row, apart, tolerance(input.place)));
+    note_unpaired(row, input, calls_.target_flow().source(row.target),
+                  beyond(row, apart, tolerance(input.place)));
   }
 
   void report_group(std::uint32_t index) {

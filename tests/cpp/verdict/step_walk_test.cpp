@@ -223,7 +223,7 @@ TEST_CASE("argument: one that differs is judged by its call, though another tens
   CHECK(argument->effect > 1);
 }
 
-TEST_CASE("argument: a number that one run alone passes makes every difference of what equal tensors give") {
+TEST_CASE("argument: what is no tensor makes every difference of what equal tensors give") {
   const auto run = [](const std::string& more, double result) {
     return steps::Run{call("Functional.cross_entropy.0.forward", tensor() + more, tensor({result}))};
   };
@@ -233,7 +233,32 @@ TEST_CASE("argument: a number that one run alone passes makes every difference o
     return argument == nullptr ? 0 : argument->effect;
   };
   CHECK(std::isinf(effect(", " + number(0.02))));
-  CHECK(effect(R"(, {"type": "str", "value": "mean"})") < 1);
+  CHECK(std::isinf(effect(R"(, {"type": "str", "value": "sum"})")));
+  CHECK(std::isinf(effect(R"(, {"type": "bool", "value": true})")));
+  CHECK(effect(R"(, {"type": "bool", "value": true}, )" + tensor({3})) < 1);  // with a mask: another kernel
+}
+
+TEST_CASE(
+    "own change: what calls of one run make of a value is measured in that run, whatever goes in is off by") {
+  // The residual `x` goes into a sum; in one run it is multiplied before. Both runs differ by another kernel.
+  const auto run = [](double noise, double factor) {
+    const std::string x = tensor({1 + noise, "bfloat16"});
+    const std::string scaled = tensor({(1 + noise) * factor, "bfloat16"});
+    const std::string sum = tensor({2 + 2 * noise, "bfloat16"});
+    const bool is_changed = factor != 1;
+    return steps::Run{call("Functional.conv2d.0.forward", tensor({7}), x) + ", " +
+                      (is_changed ? call("Tensor.__mul__.0.forward", x, scaled) + ", " : "") +
+                      call("Torch.cat.0.forward", is_changed ? scaled : x, sum)};
+  };
+  const auto effect = [](const StepWalk& step) {
+    const Finding* extra = found(step, FindingKind::kExtraCall);
+    if (extra == nullptr) extra = found(step, FindingKind::kMissingCall);
+    REQUIRE(extra != nullptr);
+    return extra->effect;
+  };
+  CHECK(effect(walk(run(0.02, 1.03), run(0, 1))) > 1);
+  CHECK(effect(walk(run(0.02, 1), run(0, 1.03))) > 1);
+  CHECK(effect(walk(run(0.02, 1.001), run(0, 1))) < 1);
 }
 
 // ---- values
