@@ -18,20 +18,22 @@ gradients of the weights tell, which are compared as they are.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.atomic_file import make_directory
 from msprobe.layout.job import section
 from msprobe.layout.names import plain_to
 from msprobe.layout.tensor_entry import added, elements, identity, shape_of
-from msprobe.native import core
+from msprobe.layout.unsharding import half_the_digits, scaled, wholes_of
+from msprobe.native import Error, core
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
+    from pathlib import Path
 
-    from msprobe.layout.job import State
+    from msprobe.layout.job import Job, State
     from msprobe.layout.names import Prefixes
     from msprobe.layout.tensor_entry import Entry
 
@@ -51,28 +53,41 @@ class Call:
     """Of each tensor of the entry, those of all calls."""
     is_whole: bool = True
     """All calls have the tensors of the first one, and no tensor is a summand."""
+    weights: dict[str, dict[Hashable, Entry]] = field(default_factory=dict)
+    """Parts of the parameters, of calls whose tensors are files."""
 
     @property
     def direction(self) -> str:
         return self.name.split(".")[-2]
 
-    def add(self, call: Hashable, entry: State) -> None:
+    def add(self, call: Hashable, entry: State, folder: Path) -> None:
+        """folder: with the files of the tensors, where there are any."""
         found: list[Entry] = []
         _each_tensor(entry, _ARGUMENTS[self.direction], found.append)
         self.parts = self.parts or [{} for _ in found]
         self.is_whole &= len(found) == len(self.parts) and not any(map(_is_summand, found))
         for parts, tensor in zip(self.parts, found):
-            one = _numbers_of(tensor)
-            key = identity(one)
-            parts[call if key is None else key] = one
+            _add_part(parts, call, tensor, folder)
+        for name, tensor in section(entry, "parameters").items():
+            if isinstance(tensor, dict) and "data_name" in tensor:
+                _add_part(self.weights.setdefault(name, {}), call, tensor, folder)
 
 
-def calls_of(dumps: Iterable[tuple[int, State]], names: dict[int, Prefixes]) -> Calls:
-    """dumps: the content of dump.json by rank. names: by rank, what modules are called
-    otherwise. By the path of the module and the direction, in the order in which they end.
+def _add_part(parts: dict[Hashable, Entry], call: Hashable, tensor: Entry, folder: Path) -> None:
+    one = _numbers_of(tensor)
+    if isinstance(name := tensor.get("data_name"), str):
+        one["file"] = folder / name
+    key = identity(one)
+    parts[call if key is None else key] = one
+
+
+def calls_of(job: Job, step: int, names: dict[int, Prefixes]) -> Calls:
+    """names: by rank, what modules are called otherwise. By the path of the module and the direction, in the
+    order in which they end.
     """
     found: Calls = {}
-    for rank, dump in dumps:
+    for rank, dump in job.dumps_of(step):
+        folder = job.steps[step][rank] / TENSORS
         for name, entry in section(dump, "data").items():
             kind, *path, _, direction, _ = name.split(".") if name.count(".") > 2 else (name, "", "", "")
             if kind != "Module" or direction not in _ARGUMENTS or not isinstance(entry, dict):
@@ -80,9 +95,12 @@ def calls_of(dumps: Iterable[tuple[int, State]], names: dict[int, Prefixes]) -> 
             if entry.get("is_recompute"):
                 continue
             place = plain_to(".".join(path), names.get(rank, {}))
-            found.setdefault((place, direction), Call(name, entry)).add((rank, name), entry)
+            found.setdefault((place, direction), Call(name, entry)).add((rank, name), entry, folder)
     return found
 
+
+TENSORS = "dump_tensor_data"
+"""Beside dump.json: the tensors of task "tensor", one file each."""
 
 Calls = dict[tuple[str, str], Call]
 """By the path of the module, and "forward" or "backward"."""
@@ -95,10 +113,16 @@ class JoinedCalls:
     data: tuple[State, State] = field(default_factory=lambda: ({}, {}))
     left_out: list[str] = field(default_factory=list)
     """Modules that cannot be held against each other: their paths."""
+    has_files: bool = False
+    """Tensors of the entries are files."""
 
 
-def joined_calls(sides: tuple[Calls, Calls], parameters: tuple[State, State]) -> JoinedCalls:
-    """What both sides have of each module that both call. parameters: of the logical runs."""
+def joined_calls(
+    sides: tuple[Calls, Calls], parameters: tuple[State, State], folders: tuple[Path, Path]
+) -> JoinedCalls:
+    """What both sides have of each module that both call. parameters: of the logical runs. folders: for the
+    tensors that are put together of files.
+    """
     joined = JoinedCalls()
     scale: float | None = None
     for (path, direction), ours in sides[0].items():
@@ -114,11 +138,55 @@ def joined_calls(sides: tuple[Calls, Calls], parameters: tuple[State, State]) ->
                 joined.left_out.append(path)
             continue
         name = ".".join(filter(None, ("Module", path, *ours.name.split(".")[-3:-1], "0")))
-        for data, call, whole, known in zip(joined.data, (ours, theirs), wholes, parameters):
+        files = _Files(folders, ours.name, name)
+        by = scale if direction == "backward" and scale is not None else 1.0
+        for parts, pair in zip(zip(ours.parts, theirs.parts), zip(*wholes)):
+            files.write(parts, pair, by)
+        weights = tuple(_parameters(path, known) if direction == "forward" else {} for known in parameters)
+        for one in weights[0].keys() & weights[1].keys() & ours.weights.keys() & theirs.weights.keys():
+            files.write((ours.weights[one], theirs.weights[one]), (weights[0][one], weights[1][one]))
+        joined.has_files |= files.are_there
+        for data, call, whole, known in zip(joined.data, (ours, theirs), wholes, weights):
             data[name] = _each_tensor(call.first, _ARGUMENTS[direction], partial(_next, iter(whole)))
             if direction == "forward":
-                data[name] |= {"parameters": _parameters(path, known), "is_recompute": False}
+                data[name] |= {"parameters": known, "is_recompute": False}
     return joined
+
+
+@dataclass
+class _Files:
+    """Tensors of one call that are put together."""
+
+    folders: tuple[Path, Path]
+    recorded: str
+    """Name of the first call that was recorded."""
+    name: str
+    are_there: bool = False
+
+    def write(
+        self,
+        parts: tuple[dict[Hashable, Entry], dict[Hashable, Entry]],
+        entries: tuple[Entry, Entry],
+        scale: float = 1.0,
+    ) -> None:
+        """scale: of the second one. The entries name the files, where those of the parts fit together."""
+        paths = [[one["file"] for one in side.values() if "file" in one] for side in parts]
+        if any(len(found) < len(side) for found, side in zip(paths, parts)):
+            return
+        try:
+            whole = wholes_of(*paths)
+        except Error:  # a file is missing, or damaged: what is known of it is in dump.json
+            return
+        if whole is None:
+            return
+        one, other, dtype = whole
+        other = other if scale == 1.0 else scaled(other, dtype, scale)
+        file = self.name + paths[0][0].stem.removeprefix(self.recorded) + ".pt"
+        for folder, entry, content in zip(self.folders, entries, (one, other)):
+            make_directory(folder)
+            core.write_pt(folder / file, content.data, dtype=dtype)
+            entry |= {"data_name": file, "shape": list(content.shape)}
+        self.are_there = True
 
 
 def hierarchy(names: Iterable[str]) -> State:
@@ -157,12 +225,7 @@ def _scale(ours: list[Entry], theirs: list[Entry]) -> float:
         return 0.0
     scale = float(one["Norm"] / other["Norm"])
     far = max(abs(one[name] - scale * other[name]) for name in ("Max", "Min"))
-    return scale if far <= max(abs(one["Max"]), abs(one["Min"])) * _half_the_digits(one) else 0.0
-
-
-def _half_the_digits(tensor: Entry) -> float:
-    """The square root of the unit roundoff: less is lost to rounding by a training that works."""
-    return math.sqrt(core.unit_roundoff(str(tensor["dtype"])))
+    return scale if far <= max(abs(one["Max"]), abs(one["Min"])) * half_the_digits(one["dtype"]) else 0.0
 
 
 def _scaled(tensor: Entry, scale: float) -> Entry:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.left_out import LeftOut, left_out
-from msprobe.layout.activations import calls_of, hierarchy, joined_calls
+from msprobe.layout.activations import TENSORS, calls_of, hierarchy, joined_calls
 from msprobe.layout.described import place_shards, read_description
 from msprobe.layout.job import DUMP, FILE, items, open_job, section, world_size
 from msprobe.layout.logical import logical_state
@@ -122,19 +122,22 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
                 )
                 _remove(other.state, path)
         result.steps.append(step + offset)
+        folders = (
+            result.reference / f"step{step + offset}" / "rank0",
+            result.target / f"step{step}" / "rank0",
+        )
         calls = joined_calls(
             (
-                calls_of(reference.dumps_of(step + offset), names[0]),
-                calls_of(target.dumps_of(step), names[1]),
+                calls_of(reference, step + offset, names[0]),
+                calls_of(target, step, names[1]),
             ),
             (sides[0].state["parameters"], sides[1].state["parameters"]),
+            (folders[0] / TENSORS, folders[1] / TENSORS),
         )
         modules.update(dict.fromkeys(calls.left_out))
         result.has_calls |= bool(calls.data[0])
-        for folder, one, data, number in zip(
-            (result.reference, result.target), sides, calls.data, (step + offset, step)
-        ):
-            _write(folder / f"step{number}" / "rank0", one.state, data)
+        for folder, one, data in zip(folders, sides, calls.data):
+            _write(folder, one.state, data, has_files=calls.has_files)
     if not result.steps:
         raise NothingToCompare("no step has the training state (diagnosis.json) of both runs")
     result.left_out = [
@@ -194,10 +197,11 @@ def _shape_alike(ours: dict[str, Entry], theirs: dict[str, Entry]) -> None:
             one["shape"] = other["shape"]
 
 
-def _write(folder: Path, state: State, calls: State) -> None:
+def _write(folder: Path, state: State, calls: State, *, has_files: bool) -> None:
     make_directory(folder)
     write_text(folder / FILE, json.dumps(state))
-    write_text(folder / DUMP, json.dumps(_DUMP | {"data": calls}))
+    task = {"task": "tensor", "dump_data_dir": str(folder / TENSORS)} if has_files else {}
+    write_text(folder / DUMP, json.dumps(_DUMP | task | {"data": calls}))
     write_text(folder / "construct.json", json.dumps(hierarchy(calls)))
     write_text(folder / "stack.json", "{}")
 

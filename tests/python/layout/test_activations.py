@@ -176,6 +176,49 @@ def test_backward_passes_are_left_out_where_the_loss_weighs_otherwise(
     assert any("modules, as" in left.what for left in found.not_compared)
 
 
+def keep_values(run: Path, ranks: list[list[Call]]) -> Path:
+    """As task tensor does: what the calls of `run` get and give are files."""
+    for rank, calls in enumerate(ranks):
+        folder = run / "step0" / f"rank{rank}"
+        dump = json.loads((folder / "dump.json").read_text())
+        (folder / "dump_tensor_data").mkdir()
+        for number, tensors in enumerate(calls):
+            name = f"Module.fc.Linear.forward.{number}"
+            for kind, tensor in zip(("input_args", "output"), tensors):
+                file = f"{name}.{kind.removesuffix('_args')}.0.pt"
+                torch.save(tensor.clone(), folder / "dump_tensor_data" / file)
+                dump["data"][name][kind][0]["data_name"] = file
+        (folder / "dump.json").write_text(json.dumps({**dump, "task": "tensor"}))
+    return run
+
+
+@pytest.mark.parametrize("are_kept", [False, True])
+def test_values_are_compared_where_they_are_kept(
+    tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor, are_kept: bool
+) -> None:
+    """Elements of one rank change their places: sums do not tell."""
+    first, (given, result) = split(batch, weight, 2)
+    ranks = [[[(batch, batch @ weight.T)]], [[first], [(given, result.flip(1).contiguous())]]]
+    runs = [write(tmp_path / str(number), weight, calls) for number, calls in enumerate(ranks)]
+    if are_kept:
+        for run, calls in zip(runs, ranks):
+            keep_values(run, calls)
+    found = diagnose(*runs, output=tmp_path / "answer", graph=False)
+    assert (found.cause.name if found.cause else "") == (
+        "operator Module.fc.Linear.forward.0" if are_kept else ""
+    )
+
+
+def test_a_missing_file_leaves_the_sums(tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor) -> None:
+    ranks = [[[(batch, batch @ weight.T)]], [[call] for call in split(batch, weight, 2)]]
+    runs = [
+        keep_values(write(tmp_path / str(number), weight, calls), calls) for number, calls in enumerate(ranks)
+    ]
+    (runs[1] / "step0/rank1/dump_tensor_data/Module.fc.Linear.forward.0.output.0.pt").unlink()
+    found = diagnose(*runs, output=tmp_path / "answer", graph=False)
+    assert found.cause is None, found.sentence
+
+
 def test_the_graph_of_merged_ranks_is_that_of_the_logical_runs(
     tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,183 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of two runs, put together of the parts that ranks and micro-batches have in files (task tensor).
+
+How parts lie side by side is known by their shapes: along one dimension, in a grid of two, or as pieces of
+all elements in a row, in the order of the ranks. The values confirm it: where the sums of the wholes are
+equal and those of their parts are not, the parts are in another order. One tensor of both runs is in memory
+at a time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+from msprobe.native import core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+    Shape = tuple[int, ...]
+    Places = list[tuple[slice, ...]]
+    """Of each part, in the whole."""
+
+
+def half_the_digits(dtype: str) -> float:
+    """The square root of the unit roundoff, more than rounding costs a training that works; 0 of integers."""
+    return math.sqrt(core.unit_roundoff(dtype))
+
+
+def wholes_of(ours: Sequence[Path], theirs: Sequence[Path]) -> tuple[Array, Array, str] | None:
+    """Files of the parts of both runs -> the whole of each, in the bits of its dtype. None: how they lie is
+    not known, or their dtypes are not one. Raises Error where a file cannot be read.
+    """
+    import numpy as np
+
+    tensors = [[core.open_tensor(path) for path in paths] for paths in (ours, theirs)]
+    dtypes = {tensor.dtype for side in tensors for tensor in side}
+    if len(dtypes) != 1:
+        return None
+    dtype = dtypes.pop()
+    ours_read, theirs_read = ([np.asarray(tensor) for tensor in side] for side in tensors)
+    best: tuple[float, Array, Array] | None = None
+    for one, other, is_confirmed in _candidates(ours_read, theirs_read, dtype):
+        far = _distance(_numbers(one, dtype), _numbers(other, dtype))
+        if far <= half_the_digits(dtype):
+            return one, other, dtype
+        if is_confirmed and (best is None or far < best[0]):
+            best = far, one, other
+    return None if best is None else (best[1], best[2], dtype)
+
+
+def scaled(whole: Array, dtype: str, scale: float) -> Array:
+    """In its dtype, too."""
+    import numpy as np
+
+    numbers = _numbers(whole, dtype) * scale
+    if dtype != "bfloat16":
+        return numbers.astype(whole.dtype)
+    bits = numbers.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)  # to the nearest, ties to even
+
+
+def _candidates(ours: list[Array], theirs: list[Array], dtype: str) -> Iterator[tuple[Array, Array, bool]]:
+    """Wholes of one shape, and whether the values speak for the places of the parts, or for none."""
+    for shape in _shapes(ours, theirs):
+        for places in itertools.product(_arrangements(ours, shape), _arrangements(theirs, shape)):
+            one, other = (_filled(parts, at, shape) for parts, at in zip((ours, theirs), places))
+            numbers = _numbers(one, dtype), _numbers(other, dtype)
+            most = half_the_digits(dtype)
+            is_moved = _of_sums(*numbers) <= most and any(
+                _of_sums(*(_at(whole, at) for whole in numbers)) > most for side in places for at in side
+            )
+            yield one, other, not is_moved
+
+
+def _shapes(ours: list[Array], theirs: list[Array]) -> list[Shape]:
+    """Which the whole may have: that of the only part of a run; else those that both may have."""
+    for side in (ours, theirs):
+        if len(side) == 1:
+            return [side[0].shape]
+    found = [{_along(side, dim) for dim in range(side[0].ndim)} for side in (ours, theirs)]
+    return sorted(shape for shape in found[0] & found[1] if shape)
+
+
+def _along(parts: list[Array], dim: int) -> Shape:
+    """Of the whole; empty where the parts do not lie side by side along it."""
+    first = parts[0].shape
+    rest = {(*part.shape[:dim], *part.shape[dim + 1 :]) for part in parts}
+    return (*first[:dim], sum(part.shape[dim] for part in parts), *first[dim + 1 :]) if len(rest) == 1 else ()
+
+
+def _arrangements(parts: list[Array], shape: Shape) -> Iterator[Places]:
+    """All that cover the whole; pieces of all elements in a row have places in the flat tensor."""
+    if sum(part.size for part in parts) != math.prod(shape):
+        return
+    if len(parts) == 1:
+        if parts[0].shape == shape:
+            yield [(slice(None),) * len(shape)]
+        return
+    if len(shape) > 1 and all(part.ndim == 1 for part in parts):
+        yield from _arrangements(parts, (math.prod(shape),))
+        return
+    for dim in range(len(shape)):
+        if _along(parts, dim) == shape:
+            ends = list(itertools.accumulate(part.shape[dim] for part in parts))
+            pieces = [slice(end - part.shape[dim], end) for part, end in zip(parts, ends)]
+            yield [tuple(piece if at == dim else slice(None) for at in range(len(shape))) for piece in pieces]
+    yield from _grids(parts, shape)
+
+
+def _grids(parts: list[Array], shape: Shape) -> Iterator[Places]:
+    """Rank by rank along one dimension, then along the other."""
+    first = parts[0].shape
+    if len(first) != len(shape) or any(part.shape != first for part in parts):
+        return
+    dims = [dim for dim, (part, whole) in enumerate(zip(first, shape)) if part != whole]
+    if len(dims) != 2 or any(shape[dim] % first[dim] for dim in dims):
+        return
+    for outer, inner in itertools.permutations(dims):
+        count = shape[inner] // first[inner]
+        grid = [{outer: at // count, inner: at % count} for at in range(len(parts))]
+        yield [
+            tuple(
+                slice(place[dim] * size, (place[dim] + 1) * size) if dim in place else slice(None)
+                for dim, size in enumerate(first)
+            )
+            for place in grid
+        ]
+
+
+def _filled(parts: list[Array], places: Places, shape: Shape) -> Array:
+    import numpy as np
+
+    if len(parts) == 1:
+        return parts[0]
+    whole = np.empty(shape, parts[0].dtype)
+    for part, at in zip(parts, places):
+        _at(whole, at)[...] = part
+    return whole
+
+
+def _at(whole: Array, place: tuple[slice, ...]) -> Array:
+    """A view; a place of one dimension is one among all elements in a row."""
+    return (whole.reshape(-1) if len(place) == 1 else whole)[place]
+
+
+def _numbers(bits: Array, dtype: str) -> Array:
+    import numpy as np
+
+    return (bits.astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else bits
+
+
+def _distance(one: Array, other: Array) -> float:
+    """Relative L2; infinite where it is no number."""
+    import numpy as np
+
+    far, size = _norm(np.subtract(one, other, dtype=np.float64)), _norm(other)
+    if far == 0.0:
+        return 0.0
+    return far / size if size > 0.0 and math.isfinite(far / size) else math.inf
+
+
+def _of_sums(one: Array, other: Array) -> float:
+    """How far norms and extremes are apart, relative to the larger ones."""
+    import numpy as np
+
+    if one.size == 0:
+        return 0.0
+    pairs = [(_norm(one), _norm(other)), *((float(f(one)), float(f(other))) for f in (np.max, np.min))]
+    return max(abs(a - b) / max(abs(a), abs(b)) if a != b else 0.0 for a, b in pairs)
+
+
+def _norm(values: Array) -> float:
+    import numpy as np
+
+    flat = values.ravel()
+    return math.sqrt(float(np.einsum("i,i->", flat, flat, dtype=np.float64)))
