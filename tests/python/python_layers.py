@@ -66,7 +66,6 @@ IMPORTS_TORCH_STILL = {
     "recording",
     "replay",
     "reproduce",
-    "rl",
     "seed",
     "training",
 }
@@ -109,6 +108,24 @@ def python_arrows(root: Path) -> dict[str, set[str]]:
         used = (module_among(modules, ".".join(("msprobe", *target))) for target in imported)
         arrows[name] = {one for one in used if one is not None} - {name}
     return arrows
+
+
+def used_by_the_floor_alone(root: Path) -> list[str]:
+    """Modules outside of the floor for compatibility that nothing but it and its doors needs. A command joins
+    features, and stands in its own wherever it is listed.
+    """
+    users: dict[str, set[str]] = {}
+    for user, used in python_arrows(root).items():
+        for one in used:
+            users.setdefault(one, set()).add(user)
+    floor = tuple(f"msprobe.{part}" for part in ("compat", "pytorch", "core"))
+    return sorted(
+        module
+        for module, of in users.items()
+        if not module.startswith(floor)
+        and not module.endswith(".command")
+        and all(user.startswith(floor) for user in of)
+    )
 
 
 def module_name(path: Path) -> str:

@@ -19,7 +19,14 @@ from cpp_layers import (
     module_of,
     room_arrows,
 )
-from python_layers import IMPORTS_TORCH_STILL, imported_roots, part_of, python_arrows, python_violations
+from python_layers import (
+    IMPORTS_TORCH_STILL,
+    imported_roots,
+    part_of,
+    python_arrows,
+    python_violations,
+    used_by_the_floor_alone,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -64,6 +71,10 @@ def test_the_tree_keeps_its_layers() -> None:
     assert len(cpp_files(REPOSITORY)) > 20  # it looks where the code is
     assert len(list((REPOSITORY / "python/msprobe").rglob("*.py"))) > 5
     assert violations(REPOSITORY) == []
+
+
+def test_what_the_floor_for_compatibility_alone_uses_lies_in_it() -> None:
+    assert used_by_the_floor_alone(REPOSITORY) == []
 
 
 def test_the_list_of_parts_that_import_torch_only_gets_shorter() -> None:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of mindstudio-probe."""
 
-from msprobe.rl.comparator import SingleComparator
-from msprobe.rl.single_save import SingleSave
+from msprobe.compat.single_save.comparator import SingleComparator
+from msprobe.compat.single_save.saver import SingleSave
 
 __all__ = ["SingleComparator", "SingleSave"]

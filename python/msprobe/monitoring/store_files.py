@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
 from msprobe.files.append_file import has_other_writer
@@ -16,24 +15,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-_NAME = re.compile(r"monitor(\.rank([0-9]{1,9}))?\.db")
-
-
 def record_name(rank: int | None, ending: str = "db") -> str:
     """Of a file of the record. rank: of the process whose values alone are in it, or of the first of those
     whose values are; None: the values are those of all, or of a group with the first process.
     """
     return f"monitor{'' if rank is None else f'.rank{rank}'}.{ending}"
-
-
-def stores_in(folder: Path) -> list[Path]:
-    """That of all processes first, then by rank."""
-    found = []
-    for path in folder.iterdir():
-        match = _NAME.fullmatch(path.name)
-        if match is not None and path.is_file():
-            found.append((int(match[2]) if match[2] else -1, path))
-    return [path for _, path in sorted(found)]
 
 
 def continue_csv(path: Path, start: int) -> None:

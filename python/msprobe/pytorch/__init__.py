@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from msprobe.compare.comparison import compare, compare_distributed
+from msprobe.compat.compare import compare, compare_distributed
 from msprobe.compat.other_names import missing
 from msprobe.compat.trainer_mon.trainer_mon import TrainerMon
 from msprobe.config_check.checker import ConfigChecker

@@ -127,9 +127,6 @@ class Dump:
             return {}
         return found if isinstance(found, dict) else {}
 
-    def has_backward(self, name: str) -> bool:
-        return name in self._backward
-
     def call(self, name: str) -> RecordedCall:
         """The call of that name, out of `names`. Raises IoError and FormatError where the file was changed,
         or the record is no object.

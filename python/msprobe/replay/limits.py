@@ -54,11 +54,6 @@ ULP_99 = 16.0
 """Where no bound can be had: 99 of 100 values are at most so many ULP off. The largest of the single
 functions in the CUDA C++ Programming Guide."""
 
-# ---- determinism
-
-REPEATS = 3
-"""Runs of a call where somebody wants to know whether it is deterministic, and does not say how many."""
-
 
 @dataclass(frozen=True)
 class Format:

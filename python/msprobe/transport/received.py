@@ -56,9 +56,6 @@ class Arrivals:
                 return True
         return False
 
-    def has_room(self) -> bool:
-        return not self._steps.full()
-
     def begin(self, rank: int) -> None:
         with self._lock:
             self._ended.discard(rank)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.compat.accuracy import online
+from msprobe.compat.accuracy.config import load_run_ut_config
 from msprobe.compat.accuracy.run import RunUtOptions
-from msprobe.config.run_ut import load_run_ut_config
 
 
 def free_port() -> int:

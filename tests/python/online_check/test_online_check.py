@@ -25,10 +25,10 @@ import torch
 from children import Child
 from msprobe import InvalidArgument, IoError
 from msprobe.compat.accuracy.run import run_ut
+from msprobe.compat.accuracy.server import Server
 from msprobe.config import load_config
 from msprobe.transport import frames
 from msprobe.transport.received import Arrivals
-from msprobe.transport.server import Server
 from msprobe.transport.shared_folder import LOCK, FolderWatch
 from msprobe.transport.tls import context
 from online_support import Checker, certificates, free_port, statuses, table, train

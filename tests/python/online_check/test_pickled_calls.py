@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 import torch
 from msprobe import FormatError
+from msprobe.compat.accuracy import pickled
+from msprobe.compat.accuracy.server import Server
 from msprobe.replay.dump_file import Dump
-from msprobe.transport import pickled
 from msprobe.transport.received import Arrivals
-from msprobe.transport.server import Server
 from online_support import Checker, free_port, statuses
 
 DATA = Path(__file__).parents[2] / "data/online_check"

@@ -19,6 +19,7 @@ from msprobe.compat.accuracy.details import (
     skipped,
     worst,
 )
+from msprobe.compat.operator_standards import Standard, standard_of
 from msprobe.native import Error, UnsupportedError
 from msprobe.replay.arguments import ArgumentBuilder, tensors_in
 from msprobe.replay.execution import (
@@ -34,7 +35,6 @@ from msprobe.replay.functions import NEVER_RUN, parts_of
 from msprobe.replay.loop import guarded, reason_of
 from msprobe.replay.memory import require_memory
 from msprobe.replay.rounded_operands import rounding_of, with_rounded_operands
-from msprobe.replay.standards import Standard, standard_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -130,8 +130,8 @@ def _require_dump(parser: argparse.ArgumentParser, asked: argparse.Namespace) ->
 
 
 def _options(asked: argparse.Namespace) -> RunUtOptions:
+    from msprobe.compat.accuracy.config import RunUtConfig, load_run_ut_config
     from msprobe.compat.accuracy.run import RunUtOptions
-    from msprobe.config.run_ut import RunUtConfig, load_run_ut_config
 
     return RunUtOptions(
         output=asked.output or "./",

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from msprobe.compat.accuracy import standards
+from msprobe.compat.operator_standards import Standard, standard_of
 from msprobe.native import core, torch_adapter
-from msprobe.replay.standards import Standard, standard_of
 
 if TYPE_CHECKING:
     import torch

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.compat.accuracy.checker import CallResult, ErrorData, raised_precision
 from msprobe.compat.accuracy.details import ERROR, NONE, PASS, SKIP, Detail, cell_text, worst
+from msprobe.compat.accuracy.mindspore_runs import MindSporeRun
 from msprobe.compat.mindspore_calls import PortedCall, ported
-from msprobe.frameworks.mindspore.runs import MindSporeRun
 from msprobe.native import UnsupportedError
 from msprobe.replay.arguments import ArgumentBuilder
 from msprobe.replay.execution import Execution, Inputs, dtype_of_output, inputs_of

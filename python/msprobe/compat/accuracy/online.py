@@ -19,6 +19,7 @@ from msprobe.compat.accuracy.precision_compare import COMPARE_HEADER, compare_de
 from msprobe.compat.accuracy.precision_compare import RESULT_HEADER as COMPARE_RESULT_HEADER
 from msprobe.compat.accuracy.result_files import STEP, ResultFiles, new_files, write_header
 from msprobe.compat.accuracy.run import RunUtOptions, check_lists, device_of
+from msprobe.compat.accuracy.server import Server
 from msprobe.files.appending import append_rows
 from msprobe.files.atomic_file import make_directory
 from msprobe.native import Error, InvalidArgument, log
@@ -26,7 +27,6 @@ from msprobe.replay.dump_file import Dump
 from msprobe.replay.execution import quiet
 from msprobe.replay.memory import limited_memory
 from msprobe.transport.received import Arrivals, ReceivedStep
-from msprobe.transport.server import Server
 from msprobe.transport.shared_folder import FolderWatch
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
+from msprobe.compat.accuracy.config import RunUtConfig, load_run_ut_config
 from msprobe.compat.accuracy.run import Job, RunUtOptions, RunUtResult, device_of, prepare, result_of, work
-from msprobe.config.run_ut import RunUtConfig, load_run_ut_config
 from msprobe.native import Error, InternalError, InvalidArgument
 from msprobe.terminal.progress import Progress
 

@@ -16,11 +16,11 @@ from typing import Union
 from msprobe.compat.accuracy import standards
 from msprobe.compat.accuracy.details import ERROR, NONE, PASS, SKIP, WARNING, Status
 from msprobe.compat.accuracy.result_files import read_table, write_header
+from msprobe.compat.operator_standards import Standard, standard_of
 from msprobe.files.appending import append_rows
 from msprobe.files.atomic_file import make_directory
 from msprobe.files.result_time import unused_time
 from msprobe.native import FormatError, log
-from msprobe.replay.standards import Standard, standard_of
 
 COMPARE_HEADER = [
     "API Name", "小值域错误比值", "小值域判定结果", "均方根误差比值", "均方根误差判定结果",

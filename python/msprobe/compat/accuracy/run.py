@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe.compat.accuracy.checker import ALWAYS_SKIPPED, Checker
+from msprobe.compat.accuracy.config import RunUtConfig, load_run_ut_config
 from msprobe.compat.accuracy.error_data import save_error_data
 from msprobe.compat.accuracy.result_files import (
     FORM,
@@ -23,7 +24,6 @@ from msprobe.compat.accuracy.result_files import (
     read_rows,
 )
 from msprobe.compat.mindspore_calls import MindSporeDump
-from msprobe.config.run_ut import RunUtConfig, load_run_ut_config
 from msprobe.files.dump_folders import dump_file, framework_of
 from msprobe.native import InvalidArgument, UnsupportedError
 from msprobe.replay.dump_file import Dump

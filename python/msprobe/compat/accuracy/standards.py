@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from msprobe.replay.standards import Standard
+from msprobe.compat.operator_standards import Standard
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from msprobe.compare.result_table import NAME, Cell, ResultTable, as_shown, read_result
+from msprobe.compat.merge_result.result_table import NAME, Cell, ResultTable, as_shown, read_result
 from msprobe.files.atomic_file import make_directory
 from msprobe.files.yaml_file import kind_of, read_mapping
 from msprobe.native import InvalidArgument, core, log

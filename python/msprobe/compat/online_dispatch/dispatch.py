@@ -18,6 +18,7 @@ from msprobe.compat.online_dispatch.judging import (
     raised_dtypes,
     values_of,
 )
+from msprobe.compat.online_dispatch.live_call import Snapshot
 from msprobe.compat.online_dispatch.operators import are_plain, is_compared, plain_name
 from msprobe.compat.online_dispatch.workers import Workers
 from msprobe.files.appending import append_rows, csv_text
@@ -28,7 +29,6 @@ from msprobe.hooks.compiled_regions import OffInRegions
 from msprobe.native import Error, InvalidArgument, import_torch, log
 from msprobe.replay.arguments import tensors_in
 from msprobe.replay.execution import quiet
-from msprobe.replay.live_call import Snapshot
 from msprobe.training.wanted_steps import rank_in_group
 
 if TYPE_CHECKING:

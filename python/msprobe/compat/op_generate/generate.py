@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from msprobe.compat.mindspore_calls import MindSporeDump, PortedCall, is_of_mindspore, ported
+from msprobe.compat.operator_standards import Standard, standard_of
 from msprobe.files.atomic_file import write_text
 from msprobe.files.dump_folders import framework_of
 from msprobe.files.page import file_beside
@@ -21,7 +22,6 @@ from msprobe.frameworks.mindspore.calls import path_of
 from msprobe.native import FormatError, InvalidArgument, IoError, UnsupportedError, log
 from msprobe.replay.arguments import dtype_named
 from msprobe.replay.dump_file import Dump, RecordedCall
-from msprobe.replay.standards import Standard, standard_of
 from msprobe.reproduce.code import ArgumentCode, function_code, identifier, literal, shape_code
 
 if TYPE_CHECKING:

@@ -2,6 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of mindstudio-probe."""
 
-from msprobe.rl.comparator import SingleComparator
+from msprobe.compat.single_save.comparator import SingleComparator
 
 __all__ = ["SingleComparator"]

@@ -2,6 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of mindstudio-probe."""
 
-from msprobe.rl.single_save import SingleSave
+from msprobe.compat.single_save.saver import SingleSave
 
 __all__ = ["SingleSave"]

@@ -20,8 +20,8 @@ from msprobe import FormatError, InvalidArgument, IoError, cli
 from msprobe.compat.accuracy import run
 from msprobe.compat.accuracy.run import run_ut
 from msprobe.compat.accuracy.standards import DTYPES
+from msprobe.compat.operator_standards import Standard, standard_of
 from msprobe.replay.rounded_operands import to_bits
-from msprobe.replay.standards import Standard, standard_of
 from recorded_calls import call, saved, tensor, value, write_dump
 from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -16,8 +16,8 @@ import openpyxl
 import pytest
 from msprobe import Error, FormatError, InvalidArgument, UnsupportedError
 from msprobe.cli import main
-from msprobe.compare.result_table import REAL_DATA_INDICES, STATISTICS_INDICES, Cell
 from msprobe.compat.merge_result.merge_result import merge_result
+from msprobe.compat.merge_result.result_table import REAL_DATA_INDICES, STATISTICS_INDICES, Cell
 from msprobe.native import core
 
 DATA = Path(__file__).resolve().parents[3] / "data/compare/merge"

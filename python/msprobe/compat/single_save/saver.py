@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.compat.single_save.tensors import FRAMEWORKS, is_tensor, memory_of, rank_of_process
 from msprobe.files.atomic_file import write_text
 from msprobe.native import Error, InvalidArgument, core, log
-from msprobe.rl.tensors import FRAMEWORKS, is_tensor, memory_of, rank_of_process
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -7,9 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msprobe.compat.single_save.saver import SingleSave
 from msprobe.native import InvalidArgument
 from msprobe.rl.comparison import CompareOptions, compare_records
-from msprobe.rl.single_save import SingleSave
 
 if TYPE_CHECKING:
     import os

@@ -14,10 +14,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from msprobe.compat.accuracy import pickled
 from msprobe.files.atomic_file import make_directory
 from msprobe.files.regular_file import read_bytes
 from msprobe.native import Error, FormatError, IoError, log
-from msprobe.transport import frames, pickled
+from msprobe.transport import frames
 from msprobe.transport.received import Arrivals, ReceivedStep, refusal, say_lost
 from msprobe.transport.tls import context, reason_of
 
