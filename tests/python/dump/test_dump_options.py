@@ -51,6 +51,37 @@ def test_every_function_is_recorded_on_request(tmp_path):
     assert (result["shape"], result["Max"]) == ([3, 1], 4.0)
 
 
+OPERATORS = (
+    "and",
+    "eq",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+    "iand",
+    "ior",
+    "ixor",
+    "ilshift",
+    "irshift",
+    "add",
+    "rsub",
+)
+
+
+def operators_of_the_class(directory: Path) -> None:
+    import torch
+
+    a = torch.tensor([3])
+    with captured(directory, level="L1"):
+        for name in OPERATORS:
+            getattr(torch.Tensor, f"__{name}__")(a, a)
+
+
+def test_operators_that_are_called_through_their_class_are_recorded(tmp_path):
+    run(operators_of_the_class, tmp_path)
+    assert Dump(tmp_path).check().names == [f"Tensor.__{name}__.0.forward" for name in OPERATORS]
+
+
 def small_training(directory: Path, keys: dict[str, Any], steps: int = 2) -> list[float]:
     import torch
     from torch import nn
