@@ -24,7 +24,6 @@ class RecordedRank {
   explicit RecordedRank(std::filesystem::path directory);
 
   const std::filesystem::path& directory() const noexcept { return directory_; }
-  bool is_packed() const noexcept { return packed_ != nullptr; }
 
   /// Those with signs, ascending.
   const std::vector<std::int64_t>& steps() const noexcept { return steps_; }

@@ -27,10 +27,6 @@ struct BadValues {
   const trace::Item* out = nullptr;
   Badness worst_in = Badness::kGood;
   Badness worst_out = Badness::kGood;
-
-  bool any_in() const noexcept {
-    return tensor_in != nullptr || scalar_in != nullptr || parameter != nullptr;
-  }
 };
 
 BadValues find_bad_values(const trace::Trace& trace, const trace::Record& record) noexcept;
