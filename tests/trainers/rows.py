@@ -90,6 +90,8 @@ ROWS = (
         ("trl",),
         (
             _value("max_length", "28", "32"),
+            _value("learning_rate", "0.002", "0.001"),
+            _eps("model.layers.0.input_layernorm"),
             _gradient("model.layers.1.mlp.down_proj.weight"),
         ),
     ),
@@ -127,7 +129,7 @@ ROWS = (
                 _value("gradient_clipping", "0.2", "1.0"),
                 _value("lr", "0.002", "0.001"),
                 _eps("layers.1.norm1"),
-                *((_weight("layers.0.up.weight"),) if stage < 3 else ()),
+                _weight("layers.0.up.weight") if stage < 3 else _result("layers.0.out"),
             ),
             processes=2,
         )
@@ -139,7 +141,7 @@ ROWS = (
         ("megatron-core",),
         (
             _value("lr", "0.002", "0.001"),
-            _value("layernorm_epsilon", "0.01", "1e-05"),
+            Fault("--set layernorm_epsilon=0.01", r"eps(ilon)?\b.*0\.01.*1e-05"),
             _result("decoder.layers.1.mlp.linear_fc2"),
             _weight("decoder.layers.0.mlp.linear_fc1.weight"),
         ),
@@ -153,7 +155,7 @@ ROWS = (
         (
             _value("max_norm", "0.2", "1.0"),
             _value("lr", "0.002", "0.001"),
-            _value("norm_eps", "0.01", "1e-05"),
+            Fault("--set norm_eps=0.01", r"eps\b.*0\.01.*1e-05"),
             _weight("transformer.h.0.mlp.fc.weight"),
             Fault("--set data_seed=6", r"data|input|idx"),
         ),
@@ -188,6 +190,7 @@ ROWS = (
         ("accelerate",),
         (
             _value("lr", "0.002", "0.001"),
+            _value("max_norm", "0.2", "1.0"),
             _eps("layers.1.norm2"),
             _result("layers.0.out"),
         ),
@@ -259,7 +262,8 @@ ROWS = (
             _value("lr", "0.002", "0.001"),
             _value("gradient_clip_val", "0.2", "1.0"),
             _value("batch_size", "5", "8"),
-            _gradient("net.layers.0.qkv.weight"),
+            _gradient("layers.0.qkv.weight"),
+            _eps("layers.1.norm2"),
         ),
     ),
     Row(
@@ -267,9 +271,10 @@ ROWS = (
         "ignite_engine.py",
         ("pytorch-ignite",),
         (
-            _value("peak_lr", "0.004", "0.002"),
+            Fault("--set peak_lr=0.004", r"(peak|lr)\b.*0\.004.*0\.002"),
             _value("label_smoothing", "0.1", "0.0"),
             _eps("layers.0.norm1"),
+            _gradient("layers.1.up.weight"),
         ),
     ),
     Row(
@@ -280,6 +285,7 @@ ROWS = (
             _value("lr", "0.002", "0.001"),
             _value("label_smoothing", "0.1", "0.0"),
             _eps("layers.1.norm1"),
+            _weight("layers.0.down.weight"),
         ),
         by_environment=True,
     ),
