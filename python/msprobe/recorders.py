@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from msprobe.training_monitor import Monitoring
 
 _MOST_STEPS_OF_CONFIG = 10
+_MOST_CALLEES = 3  # that are named
 
 
 class RunRecording:
@@ -67,7 +68,7 @@ class RunRecording:
         """The free benchmark, when there is one."""
         self._program = program
         self._started_as = started_as
-        self._session = RecordedTraining(self._make_recorders, models)
+        self._session = RecordedTraining(self._make_recorders, models, settings.steps)
         self._file: RunFile | None = None
         self._recorded: dict[str, str] = {}
         self._dump: _Dump | None = None
@@ -106,7 +107,7 @@ class RunRecording:
         said = f"{steps} of {model} seen; recorded: {parts}: {self._settings.output}"
         if seen.optimizer_steps == 0:  # from the first call of the model to the end of the program
             said += "; no optimizer of torch.optim ended a step (PrecisionDebugger marks steps by hand)"
-        return said
+        return said + _forward_only(seen.forward_only)
 
     def begin(self) -> None:
         """When torch is there, and before the training."""
@@ -233,6 +234,16 @@ class RunRecording:
     def _note(self, text: str) -> None:
         self._session.seen.notes.append(text)
         log.info("%s", text)
+
+
+def _forward_only(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return ""
+    said = [
+        f"{one['calls']} call{'s' * (one['calls'] != 1)} of {one['model']}" for one in rows[:_MOST_CALLEES]
+    ]
+    more = [f"{len(rows) - _MOST_CALLEES} more models"] if len(rows) > _MOST_CALLEES else []
+    return f"; forward only: {', '.join(said + more)}"
 
 
 class _Losses(QuietRecorder):

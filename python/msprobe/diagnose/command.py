@@ -165,6 +165,7 @@ def _diagnose(
 ) -> Answer:
     """Raises NothingToCompare when no part is in both runs and can be compared."""
     from msprobe.diagnose.answer import COMPARED, ORDER_OF_PARTS, Answer, conclude
+    from msprobe.diagnose.forward_only import differences
     from msprobe.diagnose.ignored import explains, without_ignored
     from msprobe.native import NothingToCompare
 
@@ -193,6 +194,7 @@ def _diagnose(
             commands.append(f"msprobe view {file.parent}")
     if cause is not None and a.program and b.program and not comparison.is_across:
         commands.append(_hunt(a, b))
+    beside = differences(a.forward_only, b.forward_only, comparison.offset, values=status == "equal")
     sentence = _sentence(cause, parts, status, not_compared, rank_count=comparison.rank_count)
     if is_explained and status == "rounding":
         sentence = f"Nothing differs but {ignored[0].said}, which is ignored, and what follows from it"
@@ -208,7 +210,7 @@ def _diagnose(
         if is_explained
         else tuple(_missing(cause, parts, a, b, comparison.offset, can_have_packs=not comparison.is_across)),
         next_commands=tuple(commands),
-        noticed=(*comparison.noticed, *_without_consequence(parts)) if cause is None else (),
+        noticed=(*comparison.noticed, *_without_consequence(parts), *beside) if cause is None else (),
         again=_again(a, b) if cause is not None else (),
         graph=page,
         notes=(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.diagnose.forward_only import Gaps, gaps_of
 from msprobe.files.dump_folders import DUMPS, RANK, STEP
 from msprobe.files.loss_files import is_loss_file
 from msprobe.files.regular_file import PACKED_STEP, open_to_read
@@ -60,6 +61,8 @@ class RunFolder:
     notes: list[str] = field(default_factory=list)
     first_step: int = 0
     """How many steps its optimizer had made when it began: it was resumed."""
+    forward_only: dict[int, Gaps] = field(default_factory=dict)
+    """By rank."""
 
     @property
     def parts(self) -> list[str]:
@@ -212,6 +215,8 @@ def _read_run_file(run: RunFolder, path: Path) -> None:
     if content.get("outcome") == "running":
         run.running.add(rank)
     run.first_step = run.first_step or first_step_in(content)
+    if "forward_only" in content:
+        run.forward_only[rank] = gaps_of(content["forward_only"])
     program = content.get("program")
     if isinstance(program, list) and all(isinstance(word, str) for word in program) and not run.program:
         run.program = program

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.hooks.compiled_regions import RegionWatch, untraced
 from msprobe.native import log, torch_adapter
 from msprobe.recording.called_models import TrainedModels, name_in_program
+from msprobe.recording.forward_only import ForwardOnly
 from msprobe.training.graph_capture import captures_graph
 from msprobe.training.measurement import has_numbers
 from msprobe.training.model_parts import is_training, modules, parameters, parts_of
@@ -21,9 +22,10 @@ from msprobe.training.steps import FinishedSteps, OutermostCalls
 from msprobe.training.steps_taken import steps_taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from msprobe.hooks.functions import Removable
+    from msprobe.recording.forward_only import Callee
     from msprobe.recording.recorder import Recorder
     from msprobe.training.phases import CallWatch
 
@@ -39,6 +41,8 @@ class Seen:
     first_step: int = 0
     """How many steps the optimizer had made before: the training was resumed."""
     notes: list[str] = field(default_factory=list)
+    forward_only: list[dict[str, Any]] = field(default_factory=list)
+    """Calls that led to no step, as run.rank{R}.json has them; at the end."""
     described: list[dict[str, Any]] = field(default_factory=list)
     """Class and number of parameters, of models that are not torch's."""
 
@@ -49,33 +53,38 @@ class RecordedTraining:
     A step begins with a call of a model, with gradients enabled and in training mode as a whole or in part,
     whose result is still there when the backward pass comes, and ends with an optimizer step behind which a
     model is called again: two optimizers that step together end one step. So calls to find out a shape, on
-    the meta device or without gradients are none, and what was begun with one is dropped (`drop_step`).
+    the meta device or without gradients are none, and what was begun with one is dropped (`drop_step`): they
+    are counted as forward only.
     Which modules are models: TrainedModels; they are found before the first optimizer step has ended.
 
     models: those to record, where the user names them; else they are found.
     recorders: made by `make_recorders` at the first call of a model, when all that was set up before is done:
         torch.distributed is initialised by then. They are asked in this order, and closed in the reverse one.
+    steps: those that are recorded; empty: all.
     """
 
     def __init__(
         self,
         make_recorders: Callable[[], list[Recorder]],
         models: list[Any] | None = None,
+        steps: Collection[int] = (),
     ) -> None:
         self.models = TrainedModels(models)
         self.seen = Seen(models=self.models.found)
         self._make_recorders = make_recorders
         self._recorders: list[Recorder] | None = None
-        self._calls = OutermostCalls(self._outermost_call, self._call_returned)
+        self._calls = OutermostCalls(self._outermost_call)
         self._regions = RegionWatch(self._region_begins)
         self._steps = FinishedSteps(self._step_finished, self._step_with_closure)
         self._backward: list[CallWatch] = []
         self._posted: Removable | None = None
         self._beside: dict[int, Any] = {}  # weak references to modules that are called beside the models
+        self._forward_only = ForwardOnly(steps)
         self._takes_evaluation = False
         self._passed_over = False  # a model in evaluation mode, since a step ended
         self._is_open = False  # between the first call of a model and the optimizer step
-        self._results: list[Any] | None = []  # of the calls of the open step; None: a backward has been
+        # Of the calls of the open step: who was called, and its result. None: a backward has been.
+        self._results: list[tuple[Callee | None, Any]] | None = []
         self._stepped = False
         self._closure_of: int | None = None  # id of the optimizer that steps with a closure
         self._trained_by_closure: set[int] = set()  # those whose closures begin steps
@@ -104,6 +113,7 @@ class RecordedTraining:
         self._closed = True
         if self._is_open:
             self.seen.steps += 1
+        self.seen.forward_only = self._forward_only.rows()
         for recorder in reversed(self._recorders or []):
             self._guarded(recorder, "the end", recorder.close)
         for hook in (self._posted, *self._backward, self._steps, self._regions, self._calls):
@@ -118,27 +128,28 @@ class RecordedTraining:
 
     # ---- what the hooks call
 
-    def _outermost_call(self, module: Any) -> bool:
-        """Whether its result is to be looked at."""
+    def _outermost_call(self, module: Any) -> Callable[[Any], None] | None:
+        """What takes its result, where that is to be looked at."""
         if self._closed or inside_of_backward():  # what is computed again for its gradients
-            return False
+            return None
         try:
             computes, has_gradients = _computes(), _gradients_enabled()
             with torch_adapter().NoModes():
                 if self._stepped:
                     self._end_step()
-                if not computes:
-                    return False
-                if has_gradients and self._is_trained(module):
+                if computes and has_gradients and self._is_trained(module):
                     return self._training_call(module)
-                if self._is_open:
+                if not self._is_open:
+                    takes = self._forward_only.count(self._forward_only.callee(module), self.seen.steps)
+                    return takes if computes else None
+                if computes:
                     self._call_beside(module)
         except Exception as error:
             self._give_up(error)
-        return False
+        return None
 
-    def _training_call(self, module: Any) -> bool:
-        if self._is_open and self._results and not any(result.is_alive() for result in self._results):
+    def _training_call(self, module: Any) -> Callable[[Any], None] | None:
+        if self._is_open and self._results and not any(result.is_alive() for _, result in self._results):
             self._drop_step()
         if self.models.enter(module):
             self.seen.models = self.models.found
@@ -146,12 +157,15 @@ class RecordedTraining:
                 self._tell("models_found", self.seen.models)
         if not self._is_open:
             self._begin_step()
-        return self._results is not None
+        if self._results is None:
+            return None
+        callee = self._forward_only.callee(module)
+        return lambda result: self._training_call_returned(callee, result)
 
-    def _call_returned(self, module: Any, result: Any) -> None:
+    def _training_call_returned(self, callee: Callee | None, result: Any) -> None:
         try:
             if self._results is not None:
-                self._results.append(torch_adapter().ResultsWatch(result))
+                self._results.append((callee, torch_adapter().ResultsWatch(result)))
         except Exception as error:
             self._give_up(error)
 
@@ -257,6 +271,8 @@ class RecordedTraining:
     def _drop_step(self) -> None:
         """The calls of the open step led to nothing: no backward pass has been, and no result is left."""
         self._is_open = False
+        for callee, _ in self._results or ():
+            self._forward_only.count(callee, self.seen.steps)
         if self.seen.steps > 0:
             self._tell("drop_step", self.seen.steps)
             return

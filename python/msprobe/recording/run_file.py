@@ -146,6 +146,7 @@ class RunFile:
             "steps": seen.steps,
             "optimizer_steps": seen.optimizer_steps,
             "first_step": seen.first_step,
+            "forward_only": seen.forward_only,
             "asked": {
                 "steps": list(self._settings.steps),
                 "level": self._settings.level,

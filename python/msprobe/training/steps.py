@@ -33,18 +33,15 @@ def calls_of_ours() -> Iterator[None]:
 
 class OutermostCalls:
     """Calls `before(module)` at each module call that runs inside of no other module call of its thread, and
-    where that is true, `after(module, result)` when the call has returned.
+    what it returns, if anything, with the result of the call.
 
     Hooks that `before` installs see the call, too. The code behind the call operator of all modules is
     exchanged, for the reasons of training.phases.ModelCalls; those installed later must be removed before
     this one. Another value for the operator would be what torch.compile() is given meanwhile.
     """
 
-    def __init__(
-        self, before: Callable[[Any], object], after: Callable[[Any, Any], None] = lambda *_: None
-    ) -> None:
+    def __init__(self, before: Callable[[Any], Callable[[Any], None] | None]) -> None:
         self._before = before
-        self._after = after
         self._active = False
         self._inside = threading.local()
         self._exchange: CodeExchange | None = None
@@ -76,13 +73,13 @@ class OutermostCalls:
             inside.call = True
             try:
                 known = CodeExchange.puts_on(operator)
-                wants_result = self._before(module)
+                after = self._before(module)
                 # Where `before` has put something around us, that has to see the call, too; what was around
                 # us already has seen it.
                 seen_by_all = CodeExchange.puts_on(operator) == known
                 result = (original if seen_by_all else operator)(module, *args, **kwargs)
-                if wants_result and self._active:
-                    self._after(module, result)
+                if after is not None and self._active:
+                    after(result)
                 return result
             finally:
                 del inside.call

@@ -47,9 +47,11 @@ def out(tmp_path):
 
 
 class TestNoSteps:
-    """Each of these comes before the first step and between the next ones, and leaves no trace."""
+    """Each of these comes before the first step and between the next ones, leaves no trace in the records of
+    the steps, and is counted as forward only.
+    """
 
-    def train(self, out, between):
+    def train(self, out, between, calls=1):
         model = net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         with msprobe.capture(output=out, without=["config"]):
@@ -60,6 +62,7 @@ class TestNoSteps:
         assert (about["steps"], about["models"]) == (3, [{"class": "Sequential", "parameters": 21}])
         assert [forwards(out, number) for number in range(3)] == [1, 1, 1]
         assert [len(state(out, number)["inputs"]) for number in range(3)] == [1, 1, 1]
+        assert sum(row["calls"] for row in about["forward_only"]) == 3 * calls
         return about
 
     def test_a_call_for_a_shape(self, out):
@@ -88,7 +91,23 @@ class TestNoSteps:
             with torch.no_grad():
                 self.kept = [model(torch.zeros(1, 3)) for _ in range(3)]
 
-        assert self.train(out, evaluate)["notes"] == []
+        about = self.train(out, evaluate, calls=3)
+        assert about["notes"] == []
+        (row,) = about["forward_only"]
+        assert (row["model"], row["class"]) == ("model", "Sequential")
+        assert [gap["calls"] for gap in row["before"].values()] == [3, 3, 3]
+        assert len({gap["results"] for gap in row["before"].values()}) == 3  # the model learns
+
+    def test_a_model_that_is_called_outside_of_the_steps(self, out):
+        teacher = net(5).eval()
+
+        def ask(model):
+            with torch.no_grad():
+                teacher(torch.zeros(1, 3))
+
+        (row,) = self.train(out, ask)["forward_only"]
+        assert (row["model"], list(row["before"])) == ("teacher", ["0", "1", "2"])
+        assert len({gap["results"] for gap in row["before"].values()}) == 1
 
     def test_an_evaluation_that_forgets_to_switch_gradients_off(self, out):
         def evaluate(model):
@@ -96,7 +115,7 @@ class TestNoSteps:
             self.kept = [model(torch.zeros(1, 3)) for _ in range(3)]
             model.train()
 
-        assert self.train(out, evaluate)["notes"] == []
+        assert self.train(out, evaluate, calls=3)["notes"] == []
 
     def test_generation(self, out):
         @torch.inference_mode()
@@ -105,7 +124,18 @@ class TestNoSteps:
             for _ in range(4):
                 x = x + model(x)
 
-        assert self.train(out, generate)["notes"] == []
+        assert self.train(out, generate, calls=4)["notes"] == []
+
+    def test_results_are_measured_where_steps_are_recorded(self, out):
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with msprobe.capture(output=out, without=["config"], steps="1"):
+            for _ in range(3):
+                with torch.no_grad():
+                    model(torch.zeros(1, 3))
+                step(model, optimizer)
+        (row,) = run_file(out)["forward_only"]
+        assert (row["calls"], list(row["before"])) == (3, ["1"])
 
 
 class TestSteps:
