@@ -227,3 +227,24 @@ def test_an_argument_that_differs_is_named(tmp_path, name, argument, expected):
     code, text = pair(tmp_path, name, *argument.split("="))
     assert code == 1
     assert expected in text.splitlines()[0]
+
+
+@pytest.fixture(scope="module")
+def of_words(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("words")
+    record(folder, "words_in_16_bits")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("--tanh", "gelu.0.forward.input.approximate = tanh (reference: none)"),
+        ("--biased", "var.0.forward.input.unbiased = False (reference: True)"),
+    ],
+)
+def test_a_word_or_flag_that_changes_less_than_a_rounding_is_named(of_words, tmp_path, option, expected):
+    """Where nothing of it arrives in losses and gradients, it is said beside the answer."""
+    (tmp_path / "a").symlink_to(of_words / "a")
+    record(tmp_path, "words_in_16_bits", option, out="b")
+    assert expected in "\n".join(diagnose(tmp_path)[1].splitlines()[:2])
