@@ -140,6 +140,7 @@ def ask_row(row: Row, out: Path, *, quick: bool) -> dict[str, Any]:
     result: dict[str, Any] = {
         "name": row.name,
         "versions": versions(row),
+        "commit": commit(),
         "is_repeatable": all(one.numbers == plain[0].numbers for one in plain),
         "bit_equal": all(one.numbers == plain[0].numbers for one in recorded),
         "codes": [plain[0].code, recorded[0].code],
@@ -172,7 +173,7 @@ def ask_row(row: Row, out: Path, *, quick: bool) -> dict[str, Any]:
 def ask_again(row: Row, out: Path, known: dict[str, Any]) -> None:
     """About another kernel and faults, of which the recordings are still there."""
     folder = out / re.sub(r"\W+", "_", row.name)
-    known["is_again"] = True
+    known["is_again"], known["commit"] = True, commit()
     if "kernel" in known and (folder / "kernel").is_dir():
         known["kernel"].update(_short(diagnose(folder / "a", folder / "kernel", folder / "of_kernel")))
     for number, (fault, one) in enumerate(zip(row.faults, known["faults"])):
@@ -196,6 +197,12 @@ def _fault(row: Row, fault: Fault, plain: Ended, folder: Path, number: int) -> d
         **_judged(fault, answer),
         **({"tail": other.tail} if other.code else {}),
     }
+
+
+def commit() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "an unknown commit"
 
 
 def _short(answer: dict[str, Any]) -> dict[str, Any]:
