@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.run_folder import PACKED_GRADIENTS, gradients_of
 from msprobe.grad_probe import verdict as verdicts
+from msprobe.grad_probe.across_layouts import FOLDER, as_logical_records
 from msprobe.grad_probe.pictures import SUFFIX, painter, picture_of, picture_of_summary
 from msprobe.grad_probe.report import RankCells, report_html
 from msprobe.grad_probe.verdict import Finding, Inputs, RankSummary, Verdict, number_or_none
@@ -39,7 +40,15 @@ VERDICT = "verdict.json"
 REPORT = "report.html"
 
 # Names of the files that a comparison writes; see new_results().
-RESULTS = (VERDICT, REPORT, SIMILARITIES, PICTURES, f"rank[0-9]*/{SIMILARITIES}", f"rank[0-9]*/{PICTURES}")
+RESULTS = (
+    VERDICT,
+    REPORT,
+    SIMILARITIES,
+    PICTURES,
+    FOLDER,
+    f"rank[0-9]*/{SIMILARITIES}",
+    f"rank[0-9]*/{PICTURES}",
+)
 _MOST_LINES = 20
 _MOST_PICTURES = 20  # of several ranks together
 
@@ -178,10 +187,12 @@ def compare_ranks(
     offset: int = 0,
 ) -> ComparisonResult:
     """GradComparator.compare_distributed() without its log lines. offset: the step of the first record at
-    which the second one begins.
+    which the second one begins. Records of other layouts are put together first, below `output_dir`.
     """
     path1, path2, output = Path(dump_path1), Path(dump_path2), Path(output_dir)
     ranks = core.matched_ranks(path1, path2)
+    if (logical := as_logical_records(path1, path2, output, offset)) is not None:
+        (path1, path2), ranks = logical, [0]
     jobs = [
         _Job(rank, path1 / f"rank{rank}", path2 / f"rank{rank}", output / f"rank{rank}") for rank in ranks
     ]

@@ -67,13 +67,15 @@ def scaled(whole: Array, dtype: str, scale: float) -> Array:
 
 
 def _candidates(ours: list[Array], theirs: list[Array], dtype: str) -> Iterator[tuple[Array, Array, bool]]:
-    """Wholes of one shape, and whether the values speak for the places of the parts, or for none."""
+    """Wholes of one shape; false: the values speak against the places of the parts, of which sums of
+    integers and flags say too little.
+    """
     for shape in _shapes(ours, theirs):
         for places in itertools.product(_arrangements(ours, shape), _arrangements(theirs, shape)):
             one, other = (_filled(parts, at, shape) for parts, at in zip((ours, theirs), places))
             numbers = _numbers(one, dtype), _numbers(other, dtype)
             most = half_the_digits(dtype)
-            is_moved = _of_sums(*numbers) <= most and any(
+            is_moved = 0 < most >= _of_sums(*numbers) and any(
                 _of_sums(*(_at(whole, at) for whole in numbers)) > most for side in places for at in side
             )
             yield one, other, not is_moved
