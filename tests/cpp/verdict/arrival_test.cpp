@@ -59,6 +59,15 @@ TEST_CASE("arrival: nothing is known of it where not all gradients were compared
   CHECK_FALSE(step.gradients_agree());
 }
 
+TEST_CASE("arrival: clipping to one norm hides nothing of what the backward pass left") {
+  const auto state = [](double made) {
+    return R"("backward": [{"after_reduction": {"w": )" + entry({made}) +
+           R"(}}], "gradients_at_optimizer": [{"gradients": {"w": )" + entry({1}) + "}}]";
+  };
+  CHECK(walk({"", state(1)}, {"", state(1)}).arriving == 0);
+  CHECK(walk({"", state(1.001)}, {"", state(1)}).arriving >= 0.001);
+}
+
 TEST_CASE("no distance: another number makes every difference of equal tensors, another kernel rounds") {
   const verdict::Outcome rounded{
       .visible = 0.3, .has_result = true, .in_is_equal = true, .out_is_equal = false};

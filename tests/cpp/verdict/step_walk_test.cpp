@@ -196,6 +196,18 @@ TEST_CASE("gradients agree: within 9 x 256 roundings in float32, within 9 x 3 of
   CHECK_FALSE(agree("bfloat16", 9 * 3 * 1.7 * kBFloat16, 1.8));
 }
 
+TEST_CASE("optimizer: what its calls get is judged by the training state, where there is one") {
+  const auto run = [](double size, const std::string& state) {
+    return steps::Run{call("Tensor.mul_.0.forward", tensor({size}) + ", " + number(0.9), tensor({size})),
+                      state, R"("Tensor.mul_.0.forward": "optimizer", "optimizer": null)"};
+  };
+  const auto is_found = [&](const std::string& state) {
+    return !walk(run(1.5, state), run(1, state)).findings.empty();
+  };
+  CHECK(is_found(""));
+  CHECK_FALSE(is_found(R"("parameters": {})"));
+}
+
 TEST_CASE("update: a step is that of another rule beyond 3 x 9 times what rounding allows") {
   const auto is_other = [](double off) {
     const auto optimizer = [](double by) {

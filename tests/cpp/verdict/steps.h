@@ -83,9 +83,7 @@ inline std::optional<msprobe::trace::Construct> construct_of(const Run& run) {
   return msprobe::trace::parse_construct("{" + run.construct + "}", "construct.json");
 }
 
-/// What is found of one step, the first of a run or the one behind `before`.
-inline msprobe::compare::StepWalk walk(const Run& target, const Run& reference,
-                                       const msprobe::compare::StepWalk* before = nullptr) {
+inline msprobe::trace::DumpPair pair_of(const Run& target, const Run& reference) {
   using namespace msprobe;
   trace::DumpPair pair;
   pair.target = trace_of(target);
@@ -98,7 +96,14 @@ inline msprobe::compare::StepWalk walk(const Run& target, const Run& reference,
   pair.matches = trace::match_items(pair.target, pair.reference, pair.records);
   pair.target_state = state_of(target);
   pair.reference_state = state_of(reference);
-  return compare::walk_step(pair, {}, compare::distances(pair, {}, 1), 0, 0, before);
+  return pair;
+}
+
+/// What is found of one step, the first of a run or the one behind `before`.
+inline msprobe::compare::StepWalk walk(const Run& target, const Run& reference,
+                                       const msprobe::compare::StepWalk* before = nullptr) {
+  const msprobe::trace::DumpPair pair = pair_of(target, reference);
+  return msprobe::compare::walk_step(pair, {}, msprobe::compare::distances(pair, {}, 1), 0, 0, before);
 }
 
 }  // namespace steps

@@ -1,0 +1,44 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/places_of_calls.h"
+
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "verdict/steps.h"
+
+using namespace msprobe;
+using namespace msprobe::verdict;
+using steps::call;
+using steps::module_call;
+using steps::tensor;
+
+TEST_CASE("product: the sum over the rows of two results leaves none of their errors to average out") {
+  // Errors that an earlier step left are alike in all rows: as many count as a row has elements.
+  const auto rows_that_count = [](bool has_weight) {
+    const auto run = [&](double q, double k) {
+      const std::string product =
+          call("Functional.linear.0.forward", tensor({q}) + ", " + tensor({k}), tensor({9}));
+      const std::string around =
+          module_call("Module.a.Linear.forward.0", tensor({q}), tensor({k}), tensor({9}));
+      return steps::Run{product + (has_weight ? ", " + around : ""), "",
+                        R"("Functional.linear.0.forward": "Module.a.Linear.forward.0", )"
+                        R"("Module.a.Linear.forward.0": null)"};
+    };
+    const trace::DumpPair pair = steps::pair_of(run(1.1, 5.1), run(1, 5));
+    const std::vector<metrics::Distance> distances = compare::distances(pair, {}, 1);
+    const std::vector<trace::RealMetrics> none;
+    const Calls calls(pair, none, distances);
+    const Unpaired unpaired(calls);
+    const compare::StepWalk before;
+    const CallPlaces places(calls, unpaired, &before);
+    std::vector<Source> sources;
+    CHECK(places.sources(0, sources));
+    REQUIRE(sources.size() == 2);
+    CHECK(sources.front().is_shared);
+    return sources.front().tensor.last;
+  };
+  CHECK(rows_that_count(true) == 4);   // in front of a weight a row is a sum of its own
+  CHECK(rows_that_count(false) == 1);  // scores, as of attention
+}
