@@ -462,7 +462,13 @@ double unseen(const Place& place) {
     const Tolerance allowed = tolerance(place);
     return std::isfinite(allowed.magnitude) ? allowed.magnitude : 0;
   }
-  if (!place.is_backward) return 0;
+  // Where a flag moved, a sketch of all in another order may miss it.
+  if (result.unit == 0 && place.by.only_moves()) {
+    for (const Source& one : place.sources) {
+      if (one.tensor.count == result.count) error = std::max(error, one.error());
+    }
+  }
+  if (!place.is_backward) return error;
   // Errors e of n elements make n e moves to a neighbour: below this, at most one in a hundred such places
   // has any.
   constexpr double kFewMoves = 0.01;

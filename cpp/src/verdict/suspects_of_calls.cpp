@@ -279,9 +279,9 @@ class Walk {
     const double strength = judge(row, input.place, allowed, apart);
     places_.keep(row, input.place);
     const ItemIndex ours = calls_.target_flow().source(row.target);
-    if (note_unpaired(row, input, ours, strength) || strength < 1) return;
     // The training state has what goes into an optimizer by its names, and knows what is negligible (R7).
     if (has_state_ && calls_.parent(record) == "optimizer") return;
+    if (note_unpaired(row, input, ours, strength) || strength < 1) return;
     Finding* const finding = add(FindingKind::kArgument, record);
     if (finding == nullptr) return;
     finding->name = calls_.item_name(row);

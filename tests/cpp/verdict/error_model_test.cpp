@@ -325,6 +325,14 @@ TEST_CASE("discrete: an element that goes to a neighbour may not show in a sketc
   CHECK(tolerance(backward_of("conv2d", {hidden, saved(0, gradient)}, gradient)).magnitude > share);
 }
 
+TEST_CASE("discrete: flags in another order are as far off as they were, whatever a sketch shows") {
+  Tensor flags = normal();
+  flags.unit = 0;
+  CHECK(unseen(made_by("permute", {source(0.1, flags)}, flags)) == Approx(0.1));
+  CHECK(unseen(made_by("permute", {source(0, flags)}, flags)) == 0);
+  CHECK(unseen(made_by("permute", {source(0.1, normal())}, normal())) == 0);  // all of them are off a little
+}
+
 TEST_CASE("mask: what stands beside a mask is as far off as what was masked") {
   Tensor masked = normal();
   masked.largest = 3.4e38;
