@@ -163,8 +163,7 @@ class OfOperator {
   }
 
   void add_own(Tolerance& allowed, bool any_differs) const {
-    const double repeated = gain_class() == Gain::kRecurrent ? numbers().opaque : 1;
-    const double rounding = repeated * own_units(unit_) + sum_units();
+    const double rounding = own_units(unit_) + sum_units();
     const double lost = unit_ * lost_units();
     const double errors = gain_class() == Gain::kPower ? errors_of_power() : std::max(result_.count, 1.0);
     allowed.own = rounding * lost;
@@ -244,8 +243,7 @@ class OfOperator {
     return is_cast ? std::sqrt(2 * result_.unit * std::min(error, result_.unit)) : 0;
   }
 
-  // How many errors of a source count in the norm of the result. Those of a power are in its largest
-  // elements: with errors e of each element x, the norm moves by sum(e x^2) / |x|^2, at most e max(x) / |x|.
+  // How many errors of a source count in the norm of the result.
   double errors_of(const Source& one) const {
     // A part of a tensor, or one that is repeated in part, may have most of the errors.
     if (only_moves() && one.tensor.count != result_.count) return 1;
@@ -253,10 +251,11 @@ class OfOperator {
     double errors = independent_errors(one.tensor);
     // Of a sum there are as many as there are results.
     errors = place_.is_backward ? std::min(errors, kept) : errors * kept / result_.count;
-    errors = std::max(errors, 1.0);
-    return gain_class() == Gain::kPower ? std::min(errors_of_power(), errors) : errors;
+    return std::max(errors, 1.0);
   }
 
+  // Those of a power are in its largest elements: with errors e of each element x, the norm moves by
+  // sum(e x^2) / |x|^2, at most e max(x) / |x|.
   double errors_of_power() const {
     if (result_.largest <= 0) return std::max(result_.count, 1.0);
     return std::clamp(std::pow(result_.norm / result_.largest, 2), 1.0, std::max(result_.count, 1.0));

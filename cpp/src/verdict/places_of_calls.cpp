@@ -89,7 +89,6 @@ Source CallPlaces::source(const ItemPair& row, bool is_saved) const {
   source.is_saved = is_saved;
   const bool has_origin = before_ != nullptr || !unpaired_.groups().empty();
   source.is_shared = has_origin && !source.distance.equal && calls_.parameter(row).empty();
-  if (source.is_shared) source.tensor.last = row_of(row.reference.index);
   std::uint32_t last = source.row, maker = source.row;
   if ((!is_saved || is_input(calls_.pair().target_item(row).part)) && !(unseen_.empty() && common_.empty())) {
     const ItemIndex from = calls_.reference_flow().source(row.reference.index);
@@ -103,11 +102,6 @@ Source CallPlaces::source(const ItemPair& row, bool is_saved) const {
     source.unseen = reached_[row.target_record];  // masked by what is not recorded
   }
   return source;
-}
-
-// How long the rows of a tensor were when it was made: a view of it, as a transposed one, has others.
-double CallPlaces::row_of(ItemIndex item) const {
-  return calls_.tensor(calls_.reference().all_items()[calls_.reference_flow().first(item)]).last;
 }
 
 bool CallPlaces::sources(std::uint32_t record, std::vector<Source>& found) const {
@@ -279,12 +273,6 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
         place.sources.push_back(source);
       } else {
         same_as(source);
-      }
-      // Behind the backward pass several gradients may be equal, as those of two biases of one sum.
-      if (is_behind) {
-        for (const auto& twin : {made_by_backward(facts), left_by_optimizer(facts)}) {
-          if (twin && twin->distance.high > source.distance.high) same_as(*twin, 1);
-        }
       }
       return result;
     }

@@ -77,7 +77,6 @@ class CallPlaces {
 
  private:
   Source source(const ItemPair& row, bool is_saved) const;
-  double row_of(ItemIndex item) const;
   bool add_sources(std::uint32_t record, bool is_saved, std::vector<Source>& found) const;
   void sum_over_rows(std::uint32_t record, std::vector<Source>& terms) const;
   void weigh(std::uint32_t record, std::vector<Source>& terms) const;

@@ -153,7 +153,7 @@ class Walk {
       const double parameters = places_.parameters_of(record);
       seen.entered = std::max(seen.entered, parameters);
       seen.in_is_equal &= parameters == 0;
-      const std::size_t arguments = visit_inputs(record);
+      const std::size_t arguments = visit_inputs(record, knows_sources);
       visit_results(record, sources, knows_sources, arguments);
     }
     if (calls_.zone(record) == Zone::kOptimizer) keep_updated(rows);
@@ -164,11 +164,13 @@ class Walk {
 
   // ---- what goes in
 
-  // Returns how many settings of the call differ.
-  std::size_t visit_inputs(std::uint32_t record) {
+  // Returns how many settings of the call differ. Where both runs give a function the same tensors, what is
+  // no tensor, such as a word or a flag, decides what is made of them; a flag in place of a mask asks for
+  // another kernel.
+  std::size_t visit_inputs(std::uint32_t record, bool has_same_tensors) {
     const Zone zone = calls_.zone(record);
     if (zone != Zone::kModel && calls_.has_tensors_in_other_order(record)) return 0;
-    const bool is_one_kernel = !is_module(calls_.name(record)) && has_same_tensors(record);
+    const bool is_one_kernel = has_same_tensors && !is_module(calls_.name(record));
     std::size_t found = 0;
     for (const ItemPair& row : rows_of(record)) {
       const Item& item = pair().target_item(row);
@@ -212,21 +214,6 @@ class Walk {
   // Where the other run does not pass it, it has the default.
   static bool is_a_number(const Item& item) {
     return item.value.kind == trace::Scalar::Kind::kInteger || item.value.kind == trace::Scalar::Kind::kFloat;
-  }
-
-  // Both runs give the call the same tensors, so what is no tensor, such as a word or a flag, decides what is
-  // made of them. A flag in place of a mask asks for another kernel.
-  bool has_same_tensors(std::uint32_t record) const {
-    const auto rows = rows_of(record);
-    return std::none_of(rows.begin(), rows.end(),
-                        [&](const ItemPair& row) {
-                          const Item& item = pair().target_item(row);
-                          return item.kind == Item::Kind::kTensor && is_input(item.part) && !row.reference;
-                        }) &&
-           std::ranges::none_of(calls_.reference_only(record), [&](std::uint32_t index) {
-             const Item& item = calls_.reference().all_items()[index];
-             return item.kind == Item::Kind::kTensor && is_input(item.part);
-           });
   }
 
   static std::string_view word_of(trace::NoMatchReason reason) {

@@ -30,6 +30,7 @@ from msprobe.files.left_out import LeftOut, left_out, only_in
 from msprobe.files.loss_files import is_loss_file
 from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.files.ranges import which_ranks
+from msprobe.files.run_folder import offset_of
 from msprobe.native import Error, NothingToCompare, log
 from msprobe.terminal.progress import Working
 
@@ -65,7 +66,7 @@ class DiagnoseOptions:
     """Of a run of MindSpore and one of PyTorch, Cells whose path is another one."""
 
     def offset_of(self, reference: RunFolder, target: RunFolder) -> int:
-        return target.first_step - reference.first_step if self.offset is None else self.offset
+        return offset_of(target.path, reference.path, self.offset)
 
 
 class Comparison:

@@ -16,7 +16,7 @@ from msprobe.diagnose.forward_only import Gaps, gaps_of
 from msprobe.files.dump_folders import DUMPS, RANK, STEP
 from msprobe.files.loss_files import is_loss_file
 from msprobe.files.regular_file import PACKED_STEP, open_to_read
-from msprobe.files.run_folder import PACKED_GRADIENTS, RUN_FILE, first_step_in
+from msprobe.files.run_folder import PACKED_GRADIENTS, RUN_FILE
 from msprobe.native import InvalidArgument
 from msprobe.recording.launch import words_of_program
 
@@ -59,8 +59,6 @@ class RunFolder:
     running: set[int] = field(default_factory=set)
     """Those that did not end."""
     notes: list[str] = field(default_factory=list)
-    first_step: int = 0
-    """How many steps its optimizer had made when it began: it was resumed."""
     forward_only: dict[int, Gaps] = field(default_factory=dict)
     """By rank."""
 
@@ -214,7 +212,6 @@ def _read_run_file(run: RunFolder, path: Path) -> None:
         return
     if content.get("outcome") == "running":
         run.running.add(rank)
-    run.first_step = run.first_step or first_step_in(content)
     if "forward_only" in content:
         run.forward_only[rank] = gaps_of(content["forward_only"])
     program = content.get("program")

@@ -70,6 +70,29 @@ def losses_of(folder: Path) -> dict[int, dict[int, str]]:
     return losses_in([folder / name for name in os.listdir(folder)])
 
 
+def begins_at(target: Path, reference: Path) -> int:
+    """The step of the reference at which the target begins, which was resumed: the only one from which on all
+    losses that both have, of two steps or more, are equal to the last digit. 0: there is none. Both are
+    folders of runs.
+    """
+    try:
+        ours, theirs = losses_of(target), losses_of(reference)
+    except OSError:
+        return 0
+    both = [(ours[rank], theirs[rank]) for rank in ours if theirs.get(rank) and ours[rank]]
+    if not both:
+        return 0
+    first, loss = next(iter(both[0][0].items()))
+    shifts = [step - first for step, other in both[0][1].items() if other == loss != ""]
+    found = [shift for shift in shifts if all(_follows(one, other, shift) for one, other in both)]
+    return found[0] if len(found) == 1 else 0
+
+
+def _follows(target: dict[int, str], reference: dict[int, str], shift: int) -> bool:
+    common = [step for step in target if step + shift in reference]
+    return len(common) > 1 and all(target[step] == reference[step + shift] for step in common)
+
+
 def _rows(lines: list[str], rank: str | None) -> Iterator[tuple[int, int, str]]:
     for line in lines[1:]:
         cells = line.split(",")

@@ -10,6 +10,7 @@ import os
 import re
 from pathlib import Path
 
+from msprobe.files.loss_files import begins_at
 from msprobe.files.regular_file import open_to_read
 from msprobe.native import InvalidArgument
 
@@ -86,8 +87,17 @@ def first_step_in(content: object) -> int:
 
 
 def offset_of(target: Path, reference: Path, asked: int | None) -> int:
-    """The step of the reference at which the target begins: what was asked for, else what the runs say."""
-    return first_step_of(target) - first_step_of(reference) if asked is None else asked
+    """The step of the reference at which the target begins: what was asked for, else what the runs say: the
+    counts of their optimizers or, where these say nothing, their losses. Paths may also be parts of runs.
+    """
+    if asked is not None:
+        return asked
+    counted = first_step_of(target) - first_step_of(reference)
+    return counted or begins_at(_run_of(target), _run_of(reference))
+
+
+def _run_of(path: Path) -> Path:
+    return path if is_run(path) else path.parent
 
 
 def _part_of(path: Path, name: str, words: str) -> Path:

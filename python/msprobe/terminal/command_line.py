@@ -151,7 +151,7 @@ def add_offset(group: argparse._ActionsContainer) -> None:
         metavar="N",
         type=int,
         help="the target begins at step N of the reference, as a training that was resumed (default: as the "
-        "step counts of their optimizers say)",
+        "step counts of their optimizers say, or equal losses)",
     )
 
 

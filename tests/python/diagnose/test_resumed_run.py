@@ -14,6 +14,7 @@ import msprobe
 import pytest
 from msprobe.compare.command import main as compare
 from msprobe.diagnose.command import main as diagnose
+from msprobe.files.run_folder import offset_of
 
 SCRIPT = """
 import sys
@@ -81,6 +82,27 @@ def test_a_resumed_run_follows(runs, tmp_path, capsys):
     assert "the target begins at step 3 of the reference" in said
     parts = {one["part"]: one for one in json.loads((tmp_path / "out/diagnose.json").read_text())["parts"]}
     assert parts["dump"]["steps"] == parts["losses"]["steps"] == parts["gradients"]["steps"] == [3, 4, 5]
+
+
+def losses(folder: Path, *values: str) -> Path:
+    folder.mkdir()
+    (folder / "run.rank0.json").write_text("{}")
+    rows = "".join(f"{step},{value},1\n" for step, value in enumerate(values))
+    (folder / "losses.rank0.csv").write_text(f"step,loss,backward_calls\n{rows}")
+    return folder
+
+
+def test_where_no_optimizer_counts_losses_say_where_a_run_began(tmp_path):
+    straight = losses(tmp_path / "straight", "2.5", "2.25", "2.125", "2.0625")
+    for name, expected, values in (
+        ("resumed", 2, ("2.125", "2.0625")),
+        ("one", 0, ("2.0625", "2.0")),  # a single loss may be equal by chance
+        ("other", 0, ("2.125", "2.0")),
+        ("again", 0, ("2.5", "2.25", "2.125", "2.0625")),
+    ):
+        target = losses(tmp_path / name, *values)
+        assert offset_of(target, straight, None) == expected
+        assert offset_of(target, straight, 1) == 1
 
 
 def test_a_fault_is_named_with_the_step_of_the_reference(runs, tmp_path):
