@@ -41,14 +41,36 @@ class Attention(nn.Module):
         y = nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
         return self.o(y.transpose(1, 2).flatten(2))
 
-    group = None
+    group, is_zigzag = None, False
     """Context parallel: each rank has the queries of its part of the sequence."""
 
     def of_part(self, q, k, v):
         k, v = (Gathered.apply(one, 2) for one in (k, v))
-        first = distributed.get_rank(self.group) * q.shape[2]
-        may_see = torch.arange(k.shape[2])[None] <= torch.arange(first, first + q.shape[2])[:, None]
+        places = places_of_ranks(k.shape[2], distributed.get_world_size(), self.is_zigzag)
+        may_see = torch.cat(places)[None] <= places[distributed.get_rank(self.group)][:, None]
         return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=may_see)
+
+
+def places_of_ranks(length: int, world: int, is_zigzag: bool) -> list[torch.Tensor]:
+    """Which tokens each rank has: a part in a row; or, so that all have as much to do, one from the front and
+    one from the back.
+    """
+    if not is_zigzag:
+        return list(torch.arange(length).chunk(world))
+    parts = torch.arange(length).chunk(2 * world)
+    return [torch.cat([parts[rank], parts[-1 - rank]]) for rank in range(world)]
+
+
+class Halved(torch.autograd.Function):
+    """A backward pass that gives the half."""
+
+    @staticmethod
+    def forward(context, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient * 0.5
 
 
 class MLP(nn.Module):
@@ -57,7 +79,12 @@ class MLP(nn.Module):
         self.gate, self.up = (nn.Linear(width, 4 * width, bias=False) for _ in range(2))
         self.down = nn.Linear(4 * width, width)
 
+    spoiled: nn.Module | None = None
+    """Of the process, and no setting of a module."""
+
     def forward(self, x):
+        if self is MLP.spoiled:
+            x = Halved.apply(x)
         return self.down(nn.functional.silu(self.gate(x)) * self.up(x))
 
 
@@ -111,7 +138,9 @@ def laid_out(model: nn.Module, layout: str, fault: str) -> nn.Module:
         fully_shard(model, mesh=mesh)
     if layout == "ep":
         return experts_over_ranks(model, fault)
-    if layout == "cp":
+    if layout.startswith("cp"):
+        Attention.is_zigzag = layout == "cp zigzag"
+        Gathered.is_sound = fault != "gather not reduced"
         for block in model.blocks:
             block.attention.group = distributed.group.WORLD
         return nn.parallel.DistributedDataParallel(model)
@@ -181,6 +210,7 @@ def main() -> None:
     if "tied" in layout:
         plain.head.weight = plain.embed.weight
         plain.embed.weight.data.mul_(WIDTH**-0.5)
+    MLP.spoiled = plain.blocks[0].mlp if fault == "backward of a rank" and rank == 1 else None
     model = laid_out(plain, layout, fault)
     if layout == "zero1":
         from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -188,7 +218,20 @@ def main() -> None:
         optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=1e-3)
     else:
         optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
-    whole = ("one", "tied", "moe", "ep", "pp tied", "tp", "tp+sp", "plain tp", "cp", "pp", "pp renumbered")
+    whole = (
+        "one",
+        "tied",
+        "moe",
+        "ep",
+        "pp tied",
+        "tp",
+        "tp+sp",
+        "plain tp",
+        "cp",
+        "cp zigzag",
+        "pp",
+        "pp renumbered",
+    )
     shares = 1 if layout in whole else {"tp+dp": world // 2}.get(layout, world)
     place = {"tp+dp": rank // 2}.get(layout, rank) if shares > 1 else 0
     pipeline = Pipeline(model, asked.micro, layout, fault) if layout.startswith("pp") else None
@@ -252,8 +295,9 @@ def train_step(
     optimizer.zero_grad()
     for part in mine.chunk(micro):
         fed, wanted = part[:, :-1], part[:, 1:]
-        if layout == "cp":
-            fed, wanted = (one.chunk(world, 1)[rank].contiguous() for one in (fed, wanted))
+        if layout.startswith("cp"):
+            here = places_of_ranks(fed.shape[1], world, Attention.is_zigzag)[rank]
+            fed, wanted = (one[:, here] for one in (fed, wanted))
             if fault == "roll":  # made of the part, not of the whole sequence
                 wanted = torch.cat([fed[:, 1:], fed[:, :1]], 1)
         with model.no_sync() if fault == "no reduction" else nullcontext():
