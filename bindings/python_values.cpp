@@ -116,7 +116,7 @@ msprobe::trace::Statistics statistics_of(const py::array& array, msprobe::DType 
     if (array.strides(i) % array.itemsize() != 0) return {};
     strides.push_back(array.strides(i) / array.itemsize());
   }
-  msprobe::trace::Statistics result = msprobe::trace::measure({array.data(), dtype, shape, strides}, false);
+  msprobe::trace::Statistics result = msprobe::trace::measure({array.data(), dtype, shape, strides}, {});
   result.checksum.reset();
   return result;
 }

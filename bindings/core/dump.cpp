@@ -146,8 +146,8 @@ class PortValues final : public FrameworkValues {
   }
 
   trace::Statistics measure(const msprobe::TensorView& view, std::size_t bytes) {
-    const bool checksum = session_.wants_checksums();
-    if (bytes < kBytesWithoutLock) return trace::measure(view, checksum);
+    const trace::Measures& measures = session_.measures();
+    if (bytes < kBytesWithoutLock) return trace::measure(view, measures);
     msprobe::ThreadPool* pool = nullptr;  // several threads may measure at once; then each by itself
     if (bytes >= kBytesForThreads && !pool_in_use_) {
       if (!pool_) pool_.emplace(0);
@@ -161,7 +161,7 @@ class PortValues final : public FrameworkValues {
       }
     } const done{pool == nullptr ? nullptr : &pool_in_use_};
     const py::gil_scoped_release no_gil;
-    return trace::measure(view, checksum, pool);
+    return trace::measure(view, measures, pool);
   }
 
   void store(const msprobe::TensorView& view, std::size_t bytes, const std::string& data_name) {
@@ -207,8 +207,9 @@ struct PortCall {
 // every framework (dump::Session).
 class PortSession : public std::enable_shared_from_this<PortSession> {
  public:
-  PortSession(const msprobe::config::Config& config, const py::object& port, bool stacks, bool packed)
-      : session_(options_of(config, port, packed)),
+  PortSession(const msprobe::config::Config& config, const py::object& port, bool stacks, bool packed,
+              bool sketch)
+      : session_(options_of(config, port, packed, sketch)),
         values_(session_, port),
         stacks_(stacks ? std::make_unique<StackCollector>(session_.recorder()) : nullptr) {}
 
@@ -391,10 +392,11 @@ class PortSession : public std::enable_shared_from_this<PortSession> {
   // In place of a saved value the slots of its gradients.
   class GradientSlots;
 
-  static dump::Options options_of(const msprobe::config::Config& config, const py::object& port,
-                                  bool packed) {
+  static dump::Options options_of(const msprobe::config::Config& config, const py::object& port, bool packed,
+                                  bool sketch) {
     dump::Options options = msprobe::config::dump_options(config);
     options.packed |= packed && !options.deferred;
+    options.sketch = options.sketch && sketch;
     options.framework = {.name = port.attr("name").cast<std::string>(),
                          .package = port.attr("package").cast<std::string>(),
                          .qualifies_dtypes = port.attr("qualifies_dtypes").cast<bool>(),
@@ -511,8 +513,9 @@ void register_dump(py::module_& m) {
       .def_property_readonly("watches_backward",
                              [](const PortCall& self) { return self.call.watches_backward; });
   py::class_<PortSession, std::shared_ptr<PortSession>>(m, "DumpSession", py::is_final())
-      .def(py::init<const msprobe::config::Config&, const py::object&, bool, bool>(), py::arg("config"),
-           py::arg("port"), py::kw_only(), py::arg("stacks") = true, py::arg("packed") = false)
+      .def(py::init<const msprobe::config::Config&, const py::object&, bool, bool, bool>(), py::arg("config"),
+           py::arg("port"), py::kw_only(), py::arg("stacks") = true, py::arg("packed") = false,
+           py::arg("sketch") = true)
       .def("open", &PortSession::open, py::arg("directory"))
       .def("begin_flush", &PortSession::begin_flush)
       .def("attach", &PortSession::attach, py::arg("path"), py::arg("content"))

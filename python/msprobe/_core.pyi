@@ -1288,7 +1288,13 @@ class DumpSession:
     """The data dump of a framework that Python alone knows (docs/adr/0036)."""
 
     def __init__(
-        self, config: Config, port: _PortOfDump, *, stacks: bool = True, packed: bool = False
+        self,
+        config: Config,
+        port: _PortOfDump,
+        *,
+        stacks: bool = True,
+        packed: bool = False,
+        sketch: bool = True,
     ) -> None: ...
     def open(self, directory: str | os.PathLike[str]) -> None: ...
     def begin_flush(self) -> None: ...

@@ -150,7 +150,12 @@ class FragilityProbe(Intervener):
 @final
 class DumpOptions:
     def __init__(
-        self, config: core.Config | None = None, *, only_evidence: bool = False, packed: bool = False
+        self,
+        config: core.Config | None = None,
+        *,
+        only_evidence: bool = False,
+        packed: bool = False,
+        sketch: bool = True,
     ) -> None: ...
 
 @final

@@ -103,7 +103,7 @@ def run(
 
     program: a script or notebook; or the words behind `python`: ["train.py", "--lr", "1e-3"], ["-m", "pkg"].
     output: folder of the run. steps: "0-2,10" or "all"; None: the first three. without: "config", "losses",
-    "gradients", "dump". monitor: record the monitor, too. force: replace a run that is in the folder already.
+    "gradients", "dump", "sketch". monitor: record the monitor, too. force: replace a run that is there.
 
     Raises InvalidArgument for wrong arguments; how the program ends is `exit_code` of the result.
     """

@@ -58,6 +58,7 @@ struct Options {
   bool input = true;
   bool output = true;
   bool checksum = false;
+  bool sketch = true;              // digest and sketch of each tensor
   bool store_tensors = false;      // every recorded tensor becomes a file
   bool npy = false;                // tensor files as .npy instead of .pt
   bool data = true;                // false: names, stacks and hierarchy only (task structure)
@@ -409,8 +410,8 @@ class MSPROBE_API Session {
   /// Of kOperators: the record whose operators are wanted, the forward or the backward of the call.
   const std::string& wanted() const noexcept;
 
-  /// Checksums of tensors are wanted.
-  bool wants_checksums() const noexcept { return wants_checksums_; }
+  /// What is measured of tensors.
+  const trace::Measures& measures() const noexcept { return measures_; }
   bool wants_evidence_only() const noexcept { return wants_evidence_only_; }
   /// What tensors hold decides what is kept, so it has to be known at once.
   bool keeps_overflows_only() const noexcept { return keeps_overflows_only_; }
@@ -486,7 +487,7 @@ class MSPROBE_API Session {
   void count_overflow() noexcept;
   static constexpr std::size_t kKinds = static_cast<std::size_t>(trace::RecordKind::kSaved) + 1;
   std::array<Kept, kKinds> kept_;
-  bool wants_checksums_;
+  trace::Measures measures_;
   bool wants_evidence_only_;
   bool keeps_overflows_only_;
   std::atomic<bool> is_collecting_{false};

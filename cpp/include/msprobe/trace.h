@@ -50,18 +50,23 @@ struct Statistics {
   std::int64_t nan_count = 0;
   std::int64_t inf_count = 0;
   std::optional<std::uint32_t> checksum;
-  std::string sketch;  // as its bytes; empty: none (0-d tensors, devices)
+  std::string sketch;  // as its bytes; empty: none (0-d tensors, devices without a kernel, not wanted)
 };
 
 /// What a tensor or number holds, from harmless to bad: infinities may be meant, as those of a mask; a NaN
 /// never is.
 enum class Badness : std::uint8_t { kGood, kInfinite, kNan };
 
+/// What is measured beside the statistics.
+struct Measures {
+  bool checksum = false;  // the CRC-32 of the elements, of the equal float32 tensor for bfloat16 and fp8
+  bool sketch = true;     // digest and sketch
+};
+
 /// Measures a tensor by the rules of the format (docs/formats/dump.md, "Statistics"): numbers rounded to the
 /// tensor's own dtype (integers and float64: to float32), 0-d tensors by their value, complex ones by their
-/// absolute values. `checksum`: also the CRC-32 of the elements, of the equal float32 tensor for bfloat16 and
-/// fp8. Thread-safe.
-MSPROBE_API Statistics measure(const TensorView& view, bool checksum, ThreadPool* pool = nullptr);
+/// absolute values. Thread-safe.
+MSPROBE_API Statistics measure(const TensorView& view, const Measures& measures, ThreadPool* pool = nullptr);
 
 /// In which precision `Norm` is written: on the CPU that of the tensor's dtype, on devices float32 at least,
 /// as mindstudio-probe has it there.

@@ -38,6 +38,7 @@ dump::Options dump_options(const Config& config) {
   options.all_functions = section.text("api_set") == "all";
   options.deferred = section.text("json") == "deferred";
   options.packed = section.text("json") == "packed";
+  options.sketch = !has("sketch") || section.flag("sketch");
   return options;
 }
 

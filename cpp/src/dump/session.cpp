@@ -152,7 +152,7 @@ struct Session::State {
 // ------------------------------------------------------------------------------------------------ decisions
 
 Session::Session(Options options)
-    : wants_checksums_(options.checksum),
+    : measures_{.checksum = options.checksum, .sketch = options.sketch},
       wants_evidence_only_(options.only_evidence),
       keeps_overflows_only_(options.only_overflow) {
   for (std::size_t kind = 0; kind < kept_.size(); ++kind) {

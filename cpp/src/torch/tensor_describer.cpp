@@ -32,17 +32,17 @@ constexpr std::size_t kBytesToKnow = std::size_t{16} << 10;
 bool is_number(const at::Tensor& tensor) { return tensor.dim() == 0 && !tensor.is_complex(); }
 
 // What of a record is measured on a device.
-Measured measured(const at::Tensor& tensor) {
+Measured measured(const at::Tensor& tensor, const trace::Measures& measures) {
   device::Word wanted = 0;
   if (is_number(tensor)) wanted |= device::kRaw;
-  if (tensor.dim() > 0) wanted |= device::kSketches;
+  if (measures.sketch && tensor.dim() > 0) wanted |= device::kSketches;
   if (tensor.is_complex()) wanted |= device::kAbsolutes;
   return {.tensor = tensor, .wanted = wanted};
 }
 
 trace::Statistics statistics_of(const Fetched& fetched, const Launched& launched) {
   if ((launched.wanted & device::kRaw) != 0) {
-    return trace::measure({&fetched.bits, launched.dtype, {}, {}}, false);
+    return trace::measure({&fetched.bits, launched.dtype, {}, {}}, {});
   }
   return trace::statistics_of(fetched.summary, launched.dtype, trace::NormIn::kFloat32);
 }
@@ -95,22 +95,22 @@ struct TensorDescriber::State {
 
   trace::Statistics read_on_host(const at::Tensor& tensor) {
     const TensorView view = view_of_plain(tensor);
-    const bool checksum = session.wants_checksums();
+    const trace::Measures& measures = session.measures();
     const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
     const int threads = bytes < kBytesForThreads ? 1 : at::get_num_threads();
     std::unique_lock lock(pool_mutex, std::defer_lock);
-    if (threads <= 1 || !lock.try_lock()) return trace::measure(view, checksum);
+    if (threads <= 1 || !lock.try_lock()) return trace::measure(view, measures);
     if (pool_threads != threads) {
       pool.emplace(static_cast<unsigned>(threads));
       pool_threads = threads;
     }
-    return trace::measure(view, checksum, &*pool);
+    return trace::measure(view, measures, &*pool);
   }
 
   trace::Statistics measure(const at::Tensor& tensor, bool is_input) {
     if (!is_elsewhere(tensor)) return measure_on_host(tensor, is_input);
-    if (session.wants_checksums()) return read_on_host(host_copy(tensor));
-    const Measured one = measured(tensor);
+    if (session.measures().checksum) return read_on_host(host_copy(tensor));
+    const Measured one = measured(tensor, session.measures());
     const std::vector<Launched> launched = launch({&one, 1});
     collect_results();
     return statistics_of(fetch(launched).front(), launched.front());
@@ -147,7 +147,7 @@ struct TensorDescriber::State {
 
   // Whether the host need not know the statistics before the end of the step.
   bool may_wait(const at::Tensor& tensor) const {
-    return is_elsewhere(tensor) && tensor.numel() > 0 && !session.wants_checksums() &&
+    return is_elsewhere(tensor) && tensor.numel() > 0 && !session.measures().checksum &&
            !session.keeps_overflows_only();
   }
   void wait_for(dump::ValueWriter& to, const at::Tensor& tensor, const Described& as, std::string data_name);
@@ -318,12 +318,12 @@ void TensorDescriber::State::wait_for(dump::ValueWriter& to, const at::Tensor& t
   Together* const here = together_here;
   if (here != nullptr && here->describer_.state_.get() == this) {
     if (!here->state_) here->state_ = std::make_unique<Together::State>();
-    here->state_->collected.tensors.push_back(measured(tensor));
+    here->state_->collected.tensors.push_back(measured(tensor, session.measures()));
     here->state_->collected.waiting.push_back(std::move(one));
     return;
   }
   Collected alone;
-  alone.tensors.push_back(measured(tensor));
+  alone.tensors.push_back(measured(tensor, session.measures()));
   alone.waiting.push_back(std::move(one));
   launch_all(alone);
 }

@@ -28,6 +28,7 @@ class DumpConfig:
     tensor_list: tuple[str, ...]
     data_mode: tuple[str, ...]  # out of forward, backward, input, output
     summary_mode: str
+    sketch: bool
     tensor_format: str
     overflow_nums: int
     api_set: str

@@ -78,7 +78,10 @@ class DataDump:
         os.register_at_fork(after_in_child=self._forget)
         adapter = torch_adapter()
         options = adapter.DumpOptions(
-            config.native, only_evidence=only_evidence, packed=self._section.json == "packed"
+            config.native,
+            only_evidence=only_evidence,
+            packed=self._section.json == "packed",
+            sketch=self._section.sketch,
         )
         self._session = adapter.DumpSession(options, stacks=self._section.stacks)
         self._training_state = TrainingState(

@@ -32,7 +32,11 @@ class PortDump:
         self._config = config
         self._port = port
         self._session = core.DumpSession(
-            config.native, port, stacks=section.stacks, packed=section.json == "packed"
+            config.native,
+            port,
+            stacks=section.stacks,
+            packed=section.json == "packed",
+            sketch=section.sketch,
         )
         self._calls = PortCalls(port, self._session)
         self._state = PortState(section.diagnosis, port, self._session.attach)

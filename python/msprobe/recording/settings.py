@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 PARTS = ("config", "losses", "gradients", "dump", "monitor", "perturb", "free_benchmark")
 CAN_BE_LEFT_OUT = PARTS[:4]
+WITHOUT = (*CAN_BE_LEFT_OUT, "sketch")
 
 # Parts that a task leaves out.
 _LEFT_OUT = {
@@ -97,7 +98,7 @@ def run_settings(
     output: folder of the run; without it the `dump_path` of the file, else ./msprobe_run.
     steps: "0-2,10" or a list as in the file; "all" for all. Without it those of the file, else 0-2.
     level: without it that of the file, else mix.
-    without: parts that are not recorded, out of CAN_BE_LEFT_OUT.
+    without: parts that are not recorded, out of WITHOUT.
     monitor: record the monitor, too: at all steps, and not only those of `steps`.
     perturb: what is perturbed in `steps`, out of PERTURBATIONS; or how the free benchmark changes calls, out
         of CHANGES. Beside it only the losses are recorded: calls that are made again would be in a dump.
@@ -114,7 +115,7 @@ def run_settings(
         return load_config(config, task=task, dump_path=folder / place, level=level, step=wanted)
 
     gradients = None if "gradients" in left_out else _gradients(load("grad_probe", GRADIENTS), task)
-    dump = None if "dump" in left_out else _dump(load(task, DUMP), content)
+    dump = None if "dump" in left_out else _dump(load(task, DUMP), content, sketch="sketch" not in left_out)
     watched = replace(load("monitor", MONITOR), steps=()) if monitor else None
     benchmark = None
     if perturb in CHANGES or (task == "free_benchmark" and not perturb):
@@ -140,10 +141,8 @@ def run_settings(
 
 def _left_out(task: str, without: Sequence[str], *, monitor: bool, perturb: str) -> set[str]:
     for part in without:
-        if part not in CAN_BE_LEFT_OUT:
-            raise InvalidArgument(
-                f"without: expected parts out of {', '.join(CAN_BE_LEFT_OUT)}, found {part!r}"
-            )
+        if part not in WITHOUT:
+            raise InvalidArgument(f"without: expected parts out of {', '.join(WITHOUT)}, found {part!r}")
     if perturb and monitor:
         raise InvalidArgument(
             "perturb: expected no monitor beside it, which would see what is not the training"
@@ -151,7 +150,7 @@ def _left_out(task: str, without: Sequence[str], *, monitor: bool, perturb: str)
     return {*without, *_LEFT_OUT.get(task, ()), *(_LEFT_OUT["free_benchmark"] if perturb else ())}
 
 
-def _dump(config: Config, content: dict[str, Any]) -> Config:
+def _dump(config: Config, content: dict[str, Any], *, sketch: bool) -> Config:
     """Steps are those of the optimizer. Where the file does not say otherwise, the state of the training is
     recorded beside the calls, which is what a diagnosis of two runs needs, and each step is one file.
     """
@@ -162,6 +161,8 @@ def _dump(config: Config, content: dict[str, Any]) -> Config:
         section = replace(section, diagnosis=words_of("diagnosis"))
     if "json" not in asked:
         section = replace(section, json="packed")
+    if not sketch:
+        section = replace(section, sketch=False)
     return replace(config, enable_dataloader=False, section=section)
 
 

@@ -296,9 +296,9 @@ def _parser(command: str) -> Parser:
         "--without",
         metavar="PART",
         action="append",
-        choices=("config", "losses", "gradients", "dump"),
+        choices=("config", "losses", "gradients", "dump", "sketch"),
         default=[],
-        help="leave out config, losses, gradients or dump; may be repeated",
+        help="leave out config, losses, gradients, dump, or the sketch of each tensor; may be repeated",
     )
     add(
         "--set",

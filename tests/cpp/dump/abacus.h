@@ -39,7 +39,7 @@ class Adapter {
     trace::TensorElement element;
     element.dtype = DType::kFloat32;
     element.shape = shape;
-    element.statistics = trace::measure({values.data(), DType::kFloat32, shape, {}}, false);
+    element.statistics = trace::measure({values.data(), DType::kFloat32, shape, {}}, {});
     to.out().tensor(element);
   }
 

@@ -23,7 +23,7 @@ trace::TensorElement tensor_of(const std::vector<float>& values, std::vector<std
   trace::TensorElement element;
   element.dtype = DType::kFloat32;
   element.shape = shape;
-  element.statistics = trace::measure({values.data(), DType::kFloat32, shape, {}}, false);
+  element.statistics = trace::measure({values.data(), DType::kFloat32, shape, {}}, {});
   return element;
 }
 

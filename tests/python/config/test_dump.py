@@ -74,7 +74,7 @@ class TestDefaults:
         config = load(task, section)
         assert config.section == DumpConfig(
             scope=(), list=(), tensor_list=(), data_mode=("forward", "backward", "input", "output"),
-            summary_mode="statistics", tensor_format="pt", overflow_nums=1, api_set="default",
+            summary_mode="statistics", sketch=True, tensor_format="pt", overflow_nums=1, api_set="default",
             json="at_stop", parameters=False, diagnosis=(), stacks=True,
         )  # fmt: skip
         assert config.level == ("mix" if task == "structure" else "L1")

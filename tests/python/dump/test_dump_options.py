@@ -274,3 +274,31 @@ def save_of_one_process(directory: Path) -> None:
 def test_values_are_saved_whatever_ranks_are_asked_for(tmp_path):
     run(save_of_one_process, tmp_path)
     assert (tmp_path / "dump/step0/rank/debug.json").is_file()
+
+
+def training_by(directory: Path, way: str, sketch: bool) -> None:
+    from msprobe.native import torch_adapter
+
+    torch_adapter().set_device_way(way)
+    small_training(directory, {"section": {"sketch": sketch}}, steps=1)
+
+
+def without_sketches(value: Any) -> Any:
+    if isinstance(value, list):
+        return [without_sketches(item) for item in value]
+    if isinstance(value, dict):
+        return {key: without_sketches(item) for key, item in value.items() if key != "sketch"}
+    return value
+
+
+@pytest.mark.parametrize("way", ["none", "kernel"])
+def test_sketches_may_be_left_out(tmp_path, way):
+    found = {}
+    for sketch in (True, False):
+        folder = tmp_path / str(sketch)
+        folder.mkdir()
+        run(training_by, folder, way, sketch)
+        found[sketch] = Dump(folder).check().data
+    assert "sketch" in json.dumps(found[True])
+    assert "sketch" not in json.dumps(found[False])
+    assert without_sketches(found[True]) == found[False]

@@ -83,6 +83,11 @@ def test_all_steps():
 def test_parts_left_out():
     settings = run_settings(without=CAN_BE_LEFT_OUT)
     assert (settings.parts, settings.dump, settings.gradients) == ((), None, None)
+    settings = run_settings(without=["sketch"])
+    assert (settings.parts, settings.dump.section.sketch) == (CAN_BE_LEFT_OUT, False)
+    assert run_settings().dump.section.sketch
+    with pytest.raises(InvalidArgument, match=r"expected parts out of .*, sketch, found 'x'"):
+        run_settings(without=["x"])
 
 
 @pytest.mark.parametrize("steps", ["", "x", "1-", "-1", "2-1", "1;2", "9999999", [1.5], [None], "٣"])

@@ -89,15 +89,15 @@ void measure_complex(const TensorView& view, Statistics& result) {
 
 }  // namespace
 
-Statistics measure(const TensorView& view, bool checksum, ThreadPool* pool) {
+Statistics measure(const TensorView& view, const Measures& measures, ThreadPool* pool) {
   const bool as_float32 = view.dtype == DType::kBFloat16 ||
                           (view.dtype >= DType::kFloat8E4M3FN && view.dtype <= DType::kFloat8E8M0FNU);
   stats::SummaryOptions options;
-  if (checksum) {
+  if (measures.checksum) {
     options.checksum =
         as_float32 ? stats::SummaryOptions::Checksum::kFloat32 : stats::SummaryOptions::Checksum::kNative;
   }
-  options.sketch = !view.shape.empty();
+  options.sketch = measures.sketch && !view.shape.empty();
   const stats::Summary summary = stats::summarize(view, options, pool);
   Statistics result = statistics_of(summary, view.dtype);
   if (summary.count == 0 || view.dtype == DType::kBool) return result;

@@ -30,10 +30,16 @@ class DumpOptions:
     """only_evidence has no effect: memory that says nothing has statistics, too."""
 
     def __init__(
-        self, config: core.Config | None = None, *, only_evidence: bool = False, packed: bool = False
+        self,
+        config: core.Config | None = None,
+        *,
+        only_evidence: bool = False,
+        packed: bool = False,
+        sketch: bool = True,
     ) -> None:
         self.config = config
         self.packed = packed
+        self.sketch = sketch
 
 
 class DumpSession:
@@ -46,7 +52,9 @@ class DumpSession:
             raise UnsupportedError(
                 '"level": L2 needs the recorder that is built for this torch; expected L0 to mix'
             )
-        self._session = core.DumpSession(options.config, TorchValues(), stacks=stacks, packed=options.packed)
+        self._session = core.DumpSession(
+            options.config, TorchValues(), stacks=stacks, packed=options.packed, sketch=options.sketch
+        )
         self._modules: dict[int, tuple[Any, str]] = {}
         self._functions: dict[Any, str] = {}
         self._counts: defaultdict[str, int] = defaultdict(int)
