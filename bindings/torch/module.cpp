@@ -42,6 +42,19 @@ py::dict summarize(const at::Tensor& tensor, const std::string& checksum, std::v
   return arguments.to_dict(summary);
 }
 
+// CRC-32 of each, as summarize() has it: for thousands of small ones, of which a dict would cost more.
+std::vector<std::uint32_t> checksums(const std::vector<at::Tensor>& tensors) {
+  const py::gil_scoped_release no_gil;
+  msprobe::stats::SummaryOptions options;
+  options.checksum = msprobe::stats::SummaryOptions::Checksum::kNative;
+  std::vector<std::uint32_t> found;
+  found.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    found.push_back(msprobe::torch_adapter::summarize(tensor, options).crc32.value_or(0));
+  }
+  return found;
+}
+
 msprobe::torch_adapter::DeviceWay way_named(const std::string& name) {
   using msprobe::torch_adapter::DeviceWay;
   if (name == "none") return DeviceWay::kNone;
@@ -70,6 +83,7 @@ PYBIND11_MODULE(_torch, m) {
         py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("sketch") = false,
         py::arg("powers") = false, py::arg("small") = 0.0, py::arg("shard") = py::none(),
         py::arg("threads") = 1U);
+  m.def("checksums", &checksums, py::arg("tensors"));
   m.def(
       "set_device_way",
       [](const std::string& way) { msprobe::torch_adapter::set_device_way(way_named(way)); }, py::arg("way"));

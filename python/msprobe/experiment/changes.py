@@ -11,6 +11,7 @@
 | data.workers | of every DataLoader | the import of torch | |
 | compile.backend | of every torch.compile: off, eager, aot_eager, inductor | the import of torch | |
 | optimizer.NAME, optimizer.groups.N.NAME | of every group, or one | each step of an optimizer | |
+| optimizer.initial_lr, optimizer.groups.N.initial_lr | what a scheduler begins with | it is made | |
 | clip.max_norm, .norm_type, .clip_value | the argument of calls that clip gradients | each step | |
 | MODULE.NAME | an attribute of a module; MODULE.PARAMETER.requires_grad | each step | |
 | precision.MODULE | what it computes in (precision.py), for the time of a call | each step | |
@@ -141,6 +142,8 @@ def with_torch(changes: Sequence[Change]) -> None:
             _workers(int(change.value))
         elif room_of(change.name) == "compile":
             _compile_with(change.value)
+        elif _is_of_scheduler(change):
+            _schedule_from(change)
 
 
 def _seed(name: str, value: int) -> None:
@@ -220,6 +223,32 @@ def _compile_with(backend: str) -> None:
     torch.compile = compiled
 
 
+def _is_of_scheduler(change: Change) -> bool:
+    return room_of(change.name) == "optimizer" and change.name.endswith(".initial_lr")
+
+
+def _schedule_from(change: Change) -> None:
+    """A scheduler multiplies what it found in the groups when it was made: that is exchanged before."""
+    from torch.optim.lr_scheduler import LRScheduler
+
+    original: Any = LRScheduler.__init__
+
+    @functools.wraps(original)
+    def made(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        for group in _groups(optimizer, change):
+            if "initial_lr" not in group:  # else there is one before this, or a checkpoint
+                group["lr"] = value_of(change.value)
+            group["initial_lr"] = value_of(change.value)
+        original(self, optimizer, *args, **kwargs)
+
+    LRScheduler.__init__ = made  # type: ignore[method-assign]
+
+
+def _groups(optimizer: Any, change: Change) -> list[dict[str, Any]]:
+    place = change.name.removeprefix("optimizer.").removeprefix("groups.").rpartition(".")[0]
+    return [group for number, group in enumerate(optimizer.param_groups) if place in ("", str(number))]
+
+
 def _kind_of(change: Change) -> str:
     return "loss" if change.name == "feed.loss" else room_of(change.name)
 
@@ -287,16 +316,12 @@ class Settings(QuietRecorder):
 
     def _before_step(self, optimizer: Any) -> None:
         for change in self._of_optimizer:
-            path = change.name.removeprefix("optimizer.").removeprefix("groups.")
-            place, name = path.rpartition(".")[::2]
-            groups = [
-                group
-                for number, group in enumerate(optimizer.param_groups)
-                if name in group and place in ("", str(number))
-            ]
+            name = change.name.rpartition(".")[2]
+            groups = [group for group in _groups(optimizer, change) if name in group]
             if not groups:
                 end_process(f"{change.name}: {type(optimizer).__name__} has no such setting")
-            for group in groups if self._step >= change.first else ():
+            is_set_here = self._step >= change.first and not _is_of_scheduler(change)
+            for group in groups if is_set_here else ():
                 group[name] = value_of(change.value)
 
 

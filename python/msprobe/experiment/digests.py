@@ -55,6 +55,7 @@ class DigestRecorder(AlongTheTraining):
         self._line: dict[str, Any] = {}
         self._inputs: dict[str, str] = {}  # since the last step ended: calls may be seen before a step begins
         self._optimizer: dict[str, str] = {}
+        self._schedules: dict[str, str] = {}
 
     def begin_step(self, step: int) -> None:
         super().begin_step(step)
@@ -67,6 +68,7 @@ class DigestRecorder(AlongTheTraining):
         self._line.update(
             inputs=self._inputs,
             optimizer=self._optimizer,
+            schedules=self._schedules,
             gradients=checksums((name, one.grad) for name, one in parameters if one.grad is not None),
             weights=checksums(parameters),
             buffers=checksums(self.named("buffers")),
@@ -86,6 +88,8 @@ class DigestRecorder(AlongTheTraining):
         """What it will compute with, beside gradients and weights."""
         names = {id(tensor): name for name, tensor in self.named("parameters")}
         for number, group in enumerate(optimizer.param_groups):
+            if "initial_lr" in group:
+                self._schedules[f"groups.{number}"] = repr(group["initial_lr"])
             for place, parameter in enumerate(group["params"]):  # one may be no model's
                 names.setdefault(id(parameter), f"groups.{number}.params.{place}")
             for key, value in group.items():
@@ -110,15 +114,18 @@ def checksums(tensors: Iterable[tuple[str, Any]]) -> dict[str, str]:
     """By name."""
     import torch
 
-    summarize = torch_adapter().summarize
+    plain, strided = (torch.Tensor, torch.nn.Parameter), torch.strided
+    named = list(tensors)
     disabled: Any = torch._C.DisableTorchFunction
-    found = {}
     with disabled(), torch.no_grad():
-        for name, tensor in tensors:
-            memory = memory_of(tensor.detach())[0]
-            on_meta = memory.device.type == "meta"
-            found[name] = "meta" if on_meta else f"{summarize(memory, checksum='native')['crc32']:08x}"
-    return found
+        memories = [
+            one if type(one) in plain and one.layout is strided else memory_of(one.detach())[0]
+            for _, one in named
+        ]
+        numbers = iter(torch_adapter().checksums([one for one in memories if not one.is_meta]))
+    return {
+        name: "meta" if one.is_meta else f"{next(numbers):08x}" for (name, _), one in zip(named, memories)
+    }
 
 
 # ---- reading
@@ -225,6 +232,12 @@ def random_states_of(runs: Sequence[Path], parting: Parting) -> list[str]:
         lines = read_digests(folder).get(parting.rank, [])
         states.append(next((one["random generators"] for one in lines if one["step"] == parting.step), {}))
     return [name for name in states[0] if name in states[1] and states[0][name] != states[1][name]]
+
+
+def schedules_of(folder: Path) -> dict[str, str]:
+    """What a scheduler multiplies, by the group of the optimizer; empty: there is none."""
+    lines = read_digests(folder).get(0, [])
+    return next((line["schedules"] for line in lines if line.get("schedules")), {})
 
 
 def drawn_apart(runs: Sequence[Path], parting: Parting) -> list[str]:

@@ -28,9 +28,10 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def path_of(folder: Path, step: int, kind: str = "kept") -> Path:
-    """kind: "kept", values of the step; "modules", calls of modules in it."""
-    return folder / f"{kind}.rank{rank_of_process()}.step{step}.safetensors"
+def path_of(folder: Path, step: int, kind: str = "kept", rank: int | None = None) -> Path:
+    """kind: "kept", values of the step; "modules", calls of modules in it. rank: None: of this process."""
+    rank = rank_of_process() if rank is None else rank
+    return folder / f"{kind}.rank{rank}.step{step}.safetensors"
 
 
 def copied(tensor: Any) -> Any:

@@ -8,10 +8,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msprobe.experiment.digests import schedules_of
 from msprobe.experiment.plan import Change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from msprobe.diagnose.cause import Cause
     from msprobe.experiment.digests import Parting
@@ -56,8 +58,11 @@ class Setting:
         return Change(self.name, self.target, self.step)
 
 
-def settings_of(causes: Sequence[Cause], step: int) -> list[Setting]:
-    """In the order of the causes. step: at which the runs diverge, where a cause has none."""
+def settings_of(causes: Sequence[Cause], step: int, runs: Sequence[Path] = ()) -> list[Setting]:
+    """In the order of the causes. step: at which the runs diverge, where a cause has none. runs: the
+    reference and the target; where a scheduler sets the learning rate, what it begins with is the setting.
+    """
+    schedules = [schedules_of(run) for run in runs]
     found: dict[str, Setting] = {}
     for cause in causes:
         name = _name_of_setting(cause)
@@ -65,6 +70,11 @@ def settings_of(causes: Sequence[Cause], step: int) -> list[Setting]:
         if name is None or not target or not reference or "absent" in cause.values:
             continue
         at = step if cause.step is None else cause.step
+        if name.endswith(".lr"):
+            place = name.removeprefix("optimizer.").removesuffix(".lr")
+            begins = [some.get(place, "") for some in schedules]
+            if all(begins) and len({*begins}) == 2:
+                name, (reference, target) = f"optimizer.{place}.initial_lr", begins
         found.setdefault(name, Setting(name, target, reference, at, cause.said))
     return list(found.values())
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 DRAWN = ("random generators",)
 """The state of a generator that nobody draws from is nothing of the training: what is drawn shows."""
+_KINDS = {"data": "inputs", "gradients": "gradients", "optimizer": "optimizer"}
+"""By the stage of a cause: what it shows in first; else the loss."""
 _BEGINNINGS = ("initial weights", "inputs", "steps")
 
 
@@ -64,9 +66,14 @@ class Followed:
 
 
 def _beyond(parting: Parting, diagnosis: Diagnosis | None) -> Parting:
-    """Where bits part by noise: where the losses do beyond it, if nothing shows earlier."""
-    if diagnosis is None or diagnosis.cause is not None:
+    """Where bits part by noise: where the cause has it, or else where the losses part beyond the noise."""
+    if diagnosis is None:
         return parting
+    cause = diagnosis.cause
+    if cause is not None:
+        step = parting.step if cause.step is None else cause.step
+        kind = "gradients" if ".backward" in cause.record else _KINDS.get(cause.stage, "loss")
+        return replace(parting, step=step, kind=kind, names=())
     curves = [part.curves for part in diagnosis.parts if part.curves is not None]
     steps = [one.first_beyond for one in curves if one.first_beyond is not None]
     return replace(parting, step=steps[0], kind="loss", names=()) if steps else parting

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msprobe.experiment.changes import BACKENDS
 from msprobe.experiment.digests import first_parting, noise_of_losses, random_states_of
 from msprobe.experiment.inside import COMPILED
+from msprobe.experiment.narrowing import least_of
 from msprobe.experiment.plan import Change
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.json_file import read_object
@@ -146,6 +147,11 @@ class _Hunting:
             if again.diagnosis is not None:
                 found = again
                 self._diagnosis, self._diagnosed_run = found.report, both[1]
+        first = found.causes[0].step if found.causes else None
+        if first is not None and parting.step < first:  # bits part by something else, before the cause
+            noisy = self._of_noise()
+            if noisy is not None:
+                return noisy
         self._suspected = "" if found.diagnosis is None else found.diagnosis.sentence
         settings, left = self._proved_settings(_Left(parting, found.causes, found.runs))
         if left is None:
@@ -155,7 +161,12 @@ class _Hunting:
             if compiled is not None:
                 return compiled
         puts = _puts(left)
-        proved = proved_by_values(self._runs, puts, left.parting, settings, self._behind) if puts else None
+        proved = None
+        if puts:
+            has_noise = self._follower.knows_noise
+            proved = proved_by_values(
+                self._runs, puts, left.parting, settings, self._behind, has_noise=has_noise
+            )
         if proved is not None:
             return self._of_values(proved, settings)
         return self._of_noise() or self._unproved(parting, found.causes)
@@ -205,26 +216,48 @@ class _Hunting:
         needed: list[Setting] = []
         is_within = False  # with those that are needed it follows already, though not to the bit
         while True:
-            found = None
-            for setting in settings_of(left.causes, left.parting.step):
-                if any(setting.name == one.name for one in needed):
-                    continue
-                followed = self._with([*needed, setting], f"behind_{len(needed) + 1}")
-                if followed is None:
-                    continue
-                is_longer = followed.parting is not None and followed.parting.place > left.parting.place
-                if followed.is_exact or (followed.follows and not is_longer):
-                    return [*needed, setting], None
-                if is_longer:
-                    found = setting, followed
-                    break
+            some, found = self._next_settings(needed, left)
             if found is None:
                 return needed, None if is_within else left
-            needed.append(found[0])
-            is_within = found[1].follows
-            assert found[1].parting is not None
-            left = _Left(found[1].parting, found[1].causes, found[1].runs)
-            self._diagnosis, self._diagnosed_run = found[1].report or self._diagnosis, found[1].runs[1]
+            needed += some
+            if found.is_exact or (found.follows and not _is_longer(found, left)):
+                return needed, None
+            is_within = found.follows
+            assert found.parting is not None
+            left = _Left(found.parting, found.causes, found.runs)
+            self._diagnosis, self._diagnosed_run = found.report or self._diagnosis, found.runs[1]
+
+    def _next_settings(self, needed: list[Setting], left: _Left) -> tuple[Sequence[Setting], Followed | None]:
+        """With which, beside those that are needed, the target follows for longer: one, or else the least of
+        all that differ.
+        """
+        known = {one.name for one in needed}
+        found = settings_of(left.causes, left.parting.step, left.runs)
+        differ = [one for one in found if one.name not in known]
+
+        tried: dict[frozenset[Setting], Followed | None] = {}
+
+        def helps(some: Sequence[Setting]) -> Followed | None:
+            key = frozenset(some)
+            if key not in tried:
+                tried[key] = self._helps([*needed, *some], left)
+            return tried[key]
+
+        for setting in differ:
+            followed = helps([setting])
+            if followed is not None:
+                return [setting], followed
+        if len(differ) < 2 or helps(differ) is None:
+            return [], None
+        least = least_of(differ, helps)
+        return least, helps(least)
+
+    def _helps(self, settings: Sequence[Setting], left: _Left) -> Followed | None:
+        """What comes of it where the target follows for longer with these."""
+        followed = self._with(settings, f"behind_{len(settings)}")
+        if followed is None or not (followed.follows or _is_longer(followed, left)):
+            return None
+        return followed
 
     def _behind(self, parting: Parting, changes: tuple[Change, ...]) -> list[Put]:
         """What can be put in beside the changes of the target, with which it leaves the reference there."""
@@ -251,7 +284,8 @@ class _Hunting:
         found = self._follower.compared(name, self._runs.folder("reference", "1"), run)
         said = self._follower.said_of(found), "leaves the reference at"
         self._runs.note_parting("target", changes, None if found.follows else found.parting, *said)
-        self._mended = found
+        if found.follows:
+            self._mended = found
         return found
 
     # ---- the answers
@@ -318,10 +352,10 @@ class _Hunting:
             f"the {_put_in(one.name)} of the reference put in at step {one.parting.step}" for one in puts
         ]
         mended = " and ".join([*(one.mended().said for one in settings), *words])
-        proof = f"with {mended} the target follows it to the bit"
+        proof = f"with {mended} the target follows it {proved.words}"
         if proved.leaves is not None:
             proof += f"; with those of the target the reference leaves it at step {proved.leaves.step}"
-            proof += ", and is the target to the bit" if proved.is_target else ""
+            proof += f", and is the target {proved.words}" if proved.is_target else ""
         put = {one.name.partition(".")[2] for one in puts}
         again = [one.said for one in self._runs.made_again if one.makes_difference and one.module in put]
         proof += "".join(f"; {one}" for one in again[:1])
@@ -371,6 +405,10 @@ class _Hunting:
         write_text(folder / PAGE, page_html(answer, page))
         write_text(self.asked.output / FILE, answer.json())
         return answer
+
+
+def _is_longer(followed: Followed, left: _Left) -> bool:
+    return followed.parting is not None and followed.parting.place > left.parting.place
 
 
 def _judged(what: str, leaves: Parting | None) -> tuple[Status, str]:

@@ -41,6 +41,11 @@ def _lines(change: Change, now: str) -> list[str]:
     if room == "optimizer":
         place, _, key = name.removeprefix("groups.").rpartition(".")
         groups = f"[optimizer.param_groups[{place}]]" if place else "optimizer.param_groups"
+        if key == "initial_lr":
+            return [
+                f"for group in {groups}:  # before its scheduler is made",
+                f"    group['lr'] = {value!r}{was}",
+            ]
         return [f"for group in {groups}:", f"    group[{key!r}] = {value!r}{was}"]
     if room == "torch":
         if name == "deterministic":

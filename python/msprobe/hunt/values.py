@@ -4,18 +4,20 @@
 put in to have it follow is the cause.
 
 All runs of it have the same nodes around the modules in question (transplant.py), and are compared among each
-other. A transplant is believed where the target with its own values put in is the target.
+other: to the bit, or by the noise of the reference (ruler.py) where it has some. A transplant is believed
+where the target with its own values put in is the target.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msprobe.experiment import kept
 from msprobe.experiment.digests import KINDS, first_parting
 from msprobe.experiment.narrowing import needed_of
 from msprobe.experiment.plan import Change
+from msprobe.experiment.ruler import VALUES, Ruler
 from msprobe.native import InvalidArgument
 
 if TYPE_CHECKING:
@@ -62,7 +64,9 @@ class Proved:
     leaves: Parting | None
     """Where the reference leaves itself with the target's values; None: it does not."""
     is_target: bool
-    """The reference with the target's values is the target, to the bit."""
+    """The reference with the target's values is the target."""
+    words: str
+    """How the target follows the reference: "to the bit", "within its noise"."""
 
 
 class Suspects(Protocol):
@@ -73,22 +77,39 @@ class Suspects(Protocol):
 
 
 def proved_by_values(
-    runs: Runs, puts: Sequence[Put], parting: Parting, settings: Sequence[Setting], suspects: Suspects
+    runs: Runs,
+    puts: Sequence[Put],
+    parting: Parting,
+    settings: Sequence[Setting],
+    suspects: Suspects,
+    *,
+    has_noise: bool,
 ) -> Proved | None:
     """The least of what can be put in with which the target, with the settings of the reference, follows from
     the step that parts on; None: there is nothing. Where it follows for longer, the search goes on behind it.
-    Raises OutOfRuns, InvalidArgument.
+    has_noise: the reference does not repeat itself to the bit. Raises OutOfRuns, InvalidArgument.
     """
-    return _ByValues(runs, parting, settings, suspects).of(list(puts))
+    return _ByValues(runs, parting, settings, suspects, has_noise=has_noise).of(list(puts))
 
 
 class _ByValues:
-    def __init__(self, runs: Runs, parting: Parting, settings: Sequence[Setting], suspects: Suspects) -> None:
+    def __init__(
+        self,
+        runs: Runs,
+        parting: Parting,
+        settings: Sequence[Setting],
+        suspects: Suspects,
+        *,
+        has_noise: bool,
+    ) -> None:
         self._runs = runs
         self._at = parting
         self._steps = (parting.step, parting.step + STEPS_AFTER)
         self._settings = settings
         self._suspects = suspects
+        self._words = "within its noise" if has_noise else "to the bit"
+        self._measured = VALUES if has_noise else ()
+        self._ruler: Ruler | None = None
         self._found: list[Put] = []  # with which the target follows for longer
         self._furthest: tuple[list[Put], Parting] | None = None
         """Of a round: what was put in where the target follows longest, and where it leaves then."""
@@ -123,7 +144,7 @@ class _ByValues:
             "does not change",
             "leaves the plain one at",
         )
-        return Proved(tuple(found), leaves, equals is None)
+        return Proved(tuple(found), leaves, equals is None, self._words)
 
     def _round(self, puts: list[Put]) -> list[Put] | None:
         """Those with which the target follows to the end: one of `puts`, or several."""
@@ -146,12 +167,15 @@ class _ByValues:
         options = {
             "stop": self._steps[1],
             "keeps": self._steps,
-            "keeps_values": tuple(kind for kind in kept.KINDS if f"feed.{kind}" in candidates),
+            "keeps_values": tuple(
+                kind for kind in kept.KINDS if f"feed.{kind}" in candidates or kind in self._measured
+            ),
         }
         try:
             self._kept = self._runs.both_keep(
                 f"{_KEPT}{number}", self._at.rank, keeps_modules=self._modules, **options
             )
+            self._measure(f"{_KEPT}{number}", options)
             puts = self._in_order(puts)
             if not self._modules or first_parting(*self._kept, steps=self._steps, ignores=_PUT_IN):
                 return puts
@@ -164,7 +188,16 @@ class _ByValues:
         self._runs.note("target", self._changes(refused, None), f"refused: {why}")
         self._modules = tuple({_module_of(one) or "": None for one in self._found if _has_nodes(one)})
         self._kept = self._runs.both(f"{_KEPT}{number}_values", keeps_modules=self._modules, **options)
+        self._measure(f"{_KEPT}{number}_values", options)
         return [one for one in puts if not _has_nodes(one)]
+
+    def _measure(self, name: str, options: dict[str, Any]) -> None:
+        """The noise of the runs that keep values, and where these part beyond it."""
+        if self._measured:
+            reference, target = self._kept
+            again = self._runs.run("reference", f"{name}_again", keeps_modules=self._modules, **options)
+            self._ruler = Ruler(reference, again, self._steps)
+            self._at = self._ruler.parting(reference, target, _PUT_IN) or self._at
 
     def _in_order(self, puts: list[Put]) -> list[Put]:
         """A module whose calls make the difference themselves comes first, one that inherited it last."""
@@ -179,7 +212,7 @@ class _ByValues:
         if run is None:
             return False
         parts = self._parting(reference, run, puts)
-        said = "follows the reference to the bit", "leaves it at"
+        said = f"follows the reference {self._words}", "leaves it at"
         self._runs.note_parting("target", self._changes(puts, reference, changes), parts, *said)
         best = self._at if self._furthest is None else self._furthest[1]
         if parts is not None and parts.place > best.place:
@@ -211,7 +244,8 @@ class _ByValues:
     ) -> Path | None:
         modules = tuple(one for one in self._modules if all(_module_of(put) != one for put in puts))
         options = {"stop": self._steps[1], "keeps": self._steps, "keeps_modules": modules}
-        return self._runs.tried(side, self._changes(puts, values, changes), **options)
+        changes = self._changes(puts, values, changes)
+        return self._runs.tried(side, changes, keeps_values=self._measured, **options)
 
     def _changes_of_target(self, puts: Sequence[Put]) -> tuple[Change, ...]:
         return self._changes(puts, self._kept[0], tuple(one.mended() for one in self._settings))
@@ -226,6 +260,8 @@ class _ByValues:
         """What was put in is no evidence: what the step makes of it is."""
         put_in = {kind for put in puts for kind in _ALSO_PUT_IN.get(put.name, ())}
         ignores = tuple(kind for kind in KINDS if kind in put_in or kind in _PUT_IN)
+        if self._ruler is not None:
+            return self._ruler.parting(one, other, ignores)
         return first_parting(one, other, ignores=ignores, steps=self._steps)
 
 

@@ -1,6 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""A small training with a planted fault. FAULTS: what a hunt has to change to mend it. Behind "noisy-" the
+"""A small training with a planted fault. FAULTS: what a hunt has to change to mend it. "fewer" makes a step
+less, which nothing mends. Behind "noisy-" the
 gradient of its loss is off by some roundings, other ones in each run.
 """
 
@@ -18,6 +19,7 @@ FAULTS = {
     "data": ("feed.inputs",),
     "weight": ("feed.weights",),
     "random": ("feed.random",),
+    "gradient": ("feed.loss",),
     "compiled": ("compile.backend",),
 }
 
@@ -45,7 +47,7 @@ def main(kind: str) -> None:
     if kind == "compiled":
         model = torch.compile(model)
     optimizer = torch.optim.AdamW(model.parameters(), 2e-3 if kind in ("lr", "two") else 1e-3)
-    for step in range(8):
+    for step in range(7 if kind == "fewer" else 8):
         x = torch.randn(6, 8)
         if kind == "data" and step == 2:
             x[0, 0] += 1
