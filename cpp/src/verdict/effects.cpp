@@ -15,13 +15,36 @@ constexpr int kCallsToLookAt = 4;
 
 }  // namespace
 
-double Effects::in_call(std::uint32_t record, bool decides) const {
-  const Outcome& seen = outcomes_[record];
+const Outcome* Effects::backward_of(std::uint32_t record) const {
   const trace::RecordName name(calls_.name(record));
-  if (name.is_backward() || seen.visible >= 1) return seen.effect(decides);
+  if (name.is_backward()) return nullptr;
   const auto backward = calls_.target().find(name.with(trace::Direction::kBackward));
   const bool has_it = backward && calls_.is_paired(static_cast<std::uint32_t>(*backward));
-  return has_it ? std::max(seen.effect(decides), outcomes_[*backward].effect(decides)) : seen.effect(decides);
+  return has_it ? &outcomes_[*backward] : nullptr;
+}
+
+double Effects::in_call(std::uint32_t record, bool decides) const {
+  const Outcome& seen = outcomes_[record];
+  const Outcome* const backward = seen.visible >= 1 ? nullptr : backward_of(record);
+  return backward == nullptr ? seen.effect(decides)
+                             : std::max(seen.effect(decides), backward->effect(decides));
+}
+
+bool Effects::kernels_are_the_same() const {
+  for (std::uint32_t i = 0; i < outcomes_.size(); ++i) {
+    const Outcome& seen = outcomes_[i];
+    if (!seen.in_is_equal || seen.out_is_equal || seen.has_other_arguments || is_module(calls_.name(i)))
+      continue;
+    const auto forward = calls_.forward_of(i);
+    if (!forward || !outcomes_[*forward].has_other_arguments) return false;
+  }
+  return true;
+}
+
+bool Effects::is_of_argument(std::uint32_t record) const {
+  const auto begins = [](const Outcome& one) { return one.in_is_equal && !one.out_is_equal && one.arrives; };
+  const Outcome* const backward = backward_of(record);
+  return (begins(outcomes_[record]) || (backward != nullptr && begins(*backward))) && kernels_are_the_same();
 }
 
 double Effects::around(std::string_view module, bool of_reference, double order) const {

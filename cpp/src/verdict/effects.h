@@ -24,6 +24,8 @@ struct Outcome {
   bool has_result = false;
   bool in_is_equal = true;
   bool out_is_equal = true;
+  bool arrives = false;  // what differs of the result is no farther off than losses and gradients
+  bool has_other_arguments = false;
 
   /// What comes of another argument. One that `decides` what is made of equal tensors, as a number or a word
   /// does, makes every difference; a mask of another dtype, or a flag in place of a mask, may have another
@@ -45,6 +47,9 @@ class Effects {
 
   /// In the results of a call, or in those of its backward pass.
   double in_call(std::uint32_t record, bool decides) const;
+  /// Another argument alone makes the results of a call, or those of its backward pass, differ, and what
+  /// differs arrives: equal tensors go in, of which no call with equal arguments makes another result.
+  bool is_of_argument(std::uint32_t record) const;
   /// In the result of the innermost module around that both runs have; without one, in what the next calls
   /// get.
   double around(std::string_view module, bool of_reference, double order) const;
@@ -56,6 +61,9 @@ class Effects {
   double of_group(std::uint32_t group);
 
  private:
+  const Outcome* backward_of(std::uint32_t record) const;  // null: none that both runs have
+  bool kernels_are_the_same() const;
+
   const Calls& calls_;
   const Unpaired& unpaired_;
   std::vector<Outcome> outcomes_;  // by record

@@ -114,8 +114,9 @@ inline constexpr std::array kRuleRows{
     RuleRow{
         "R8 no distance", "a setting, an argument, a call of one run, another shape",
         "suspect when the first place behind it that has a distance is. Of another number, word or flag that "
-        "goes in with tensors that are equal to the bit, every difference is its own. What calls of one run "
-        "make of a value that the other run hands on as it is, is measured in that run"}};
+        "goes in with tensors that are equal to the bit, every difference is its own, and it is a cause "
+        "where no other call makes another result of equal tensors. What calls of one run make of a value "
+        "that the other run hands on as it is, is measured in that run"}};
 
 /// Those that are in force.
 const Numbers& numbers() noexcept;

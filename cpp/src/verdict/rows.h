@@ -58,6 +58,11 @@ std::string operator_name(std::string_view record);
 /// The records of the backward calls of a module, of the name of the record of its gradients.
 std::vector<std::uint32_t> backward_calls(const trace::Trace& trace, std::string_view gradients);
 
+/// Of an argument that one run alone passes; the other one has the default, which is another number.
+inline bool is_a_number(const trace::Item& item) {
+  return item.value.kind == trace::Scalar::Kind::kInteger || item.value.kind == trace::Scalar::Kind::kFloat;
+}
+
 inline bool is_module(std::string_view record) { return trace::RecordName(record).has_module_prefix(); }
 inline bool is_backward(std::string_view record) { return trace::RecordName(record).is_backward(); }
 inline bool is_collective(std::string_view record) {

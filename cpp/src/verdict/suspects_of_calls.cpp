@@ -153,8 +153,8 @@ class Walk {
       const double parameters = places_.parameters_of(record);
       seen.entered = std::max(seen.entered, parameters);
       seen.in_is_equal &= parameters == 0;
-      const std::size_t arguments = visit_inputs(record, knows_sources);
-      visit_results(record, sources, knows_sources, arguments);
+      seen.has_other_arguments = visit_inputs(record, knows_sources) > 0;
+      visit_results(record, sources, knows_sources);
     }
     if (calls_.zone(record) == Zone::kOptimizer) keep_updated(rows);
     if (!seen.has_result) return;
@@ -209,11 +209,6 @@ class Walk {
       ++found;
     }
     return found;
-  }
-
-  // Where the other run does not pass it, it has the default.
-  static bool is_a_number(const Item& item) {
-    return item.value.kind == trace::Scalar::Kind::kInteger || item.value.kind == trace::Scalar::Kind::kFloat;
   }
 
   static std::string_view word_of(trace::NoMatchReason reason) {
@@ -348,8 +343,7 @@ class Walk {
 
   // ---- what comes out
 
-  void visit_results(std::uint32_t record, const std::vector<Source>& sources, bool knows_sources,
-                     std::size_t arguments) {
+  void visit_results(std::uint32_t record, const std::vector<Source>& sources, bool knows_sources) {
     Outcome& seen = effects_[record];
     const std::string_view call = calls_.name(record);
     const bool backward = is_backward(call);
@@ -365,7 +359,7 @@ class Walk {
       const Item& item = pair().target_item(row);
       if (is_input(item.part)) continue;
       if (!row.reference) {
-        visit_lone_result(record, row, sources, knows_sources, arguments);
+        visit_lone_result(record, row, sources, knows_sources);
         continue;
       }
       if (item.kind != Item::Kind::kTensor || calls_.says_nothing(row)) continue;
@@ -375,6 +369,7 @@ class Walk {
       seen.out_is_equal &= apart.equal;
       if (is_module(call) && !backward) note_result_of_module(row, apart);
       if (apart.equal) continue;
+      seen.arrives |= arrives(calls_, row, apart, result_.walk.arriving);
       Place place = places_.result(row, sources, knows_sources);
       Tolerance allowed = tolerance(place);
       places_.keep(row, place);
@@ -388,7 +383,7 @@ class Walk {
     if (calls_.zone(record) == Zone::kModel) places_.reach(record, reached);
     places_.keep_inside(record, high);
     if (seen.has_result && !seen.out_is_equal) note_module(record);
-    if (worst.row == nullptr || seen.excess < 1 || arguments > 0) return;
+    if (worst.row == nullptr || seen.excess < 1 || seen.has_other_arguments) return;
     report_result(record, *worst.row, worst.place, worst.allowed, worst.apart);
   }
 
@@ -434,13 +429,13 @@ class Walk {
 
   // A result that cannot be compared: of another dtype or shape.
   void visit_lone_result(std::uint32_t record, const ItemPair& row, const std::vector<Source>& sources,
-                         bool knows_sources, std::size_t arguments) {
+                         bool knows_sources) {
     const Item& item = pair().target_item(row);
     if (item.kind == Item::Kind::kTensor && row.reason != trace::NoMatchReason::kDtype &&
         !is_other_choice(row)) {
       effects_[record].visible = kInfinity;
     }
-    if (arguments > 0 || !knows_sources || item.kind == Item::Kind::kNull) return;
+    if (effects_[record].has_other_arguments || !knows_sources || item.kind == Item::Kind::kNull) return;
     // How many elements there are may depend on those of a mask or an index; of products and functions of
     // single elements it does not.
     const Gain gain = calls_.operator_of(calls_.name(record)).gain;
@@ -498,7 +493,9 @@ class Walk {
     const bool shows = seen.has_result || seen.visible > 0;
     finding.effect = shows ? effects_.in_call(one.record, one.decides)
                            : effects_.around(calls_.parent(one.record), false, one.record + 1);
-    finding.is_hidden = one.is_another_number && finding.effect < 1 && !seen.in_is_equal;
+    finding.is_hidden = one.decides && std::isinf(finding.effect)
+                            ? effects_.is_of_argument(one.record)
+                            : one.is_another_number && finding.effect < 1 && !seen.in_is_equal;
   }
 
   // ---- calls of one run

@@ -24,7 +24,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 template <typename T>
 Statistics measured(DType dtype, const std::vector<T>& values, std::vector<std::int64_t> shape,
                     bool checksum = false) {
-  return measure({values.data(), dtype, shape, {}}, checksum);
+  return measure({values.data(), dtype, shape, {}}, {.checksum = checksum});
 }
 
 template <typename T>
@@ -141,18 +141,18 @@ TEST_CASE("statistics: complex numbers behind strides") {
   const std::vector<std::complex<float>> values{{1, 0}, {9, 0}, {2, 0}, {9, 0}};
   const std::int64_t shape[] = {2};
   const std::int64_t strides[] = {2};
-  const Statistics s = measure({values.data(), DType::kComplex64, shape, strides}, false);
+  const Statistics s = measure({values.data(), DType::kComplex64, shape, strides}, {});
   CHECK(s.max == 2);
   CHECK(s.mean == 1.5);
   const std::int64_t turned[] = {-2};
-  CHECK(measure({values.data() + 2, DType::kComplex64, shape, turned}, false).mean == 1.5);
+  CHECK(measure({values.data() + 2, DType::kComplex64, shape, turned}, {}).mean == 1.5);
 }
 
 TEST_CASE("statistics: an empty tensor has none, and its checksum is 0") {
   const std::vector<std::int64_t> shape{2, 0};
   for (const DType dtype :
        {DType::kFloat32, DType::kInt64, DType::kBool, DType::kComplex64, DType::kFloat8E5M2}) {
-    const Statistics s = measure({nullptr, dtype, shape, {}}, true);
+    const Statistics s = measure({nullptr, dtype, shape, {}}, {.checksum = true});
     CHECK(s.form == Form::kNone);
     CHECK(hexadecimal(s.checksum) == "00000000");
   }
@@ -201,7 +201,7 @@ TEST_CASE("statistics: strides do not change a checksum") {
   const std::vector<float> transposed{1, 4, 2, 5, 3, 6};
   const std::int64_t shape[] = {3, 2};
   const std::int64_t strides[] = {1, 3};
-  CHECK(measure({values.data(), DType::kFloat32, shape, strides}, true).checksum ==
+  CHECK(measure({values.data(), DType::kFloat32, shape, strides}, {.checksum = true}).checksum ==
         measured<float>(DType::kFloat32, transposed, true).checksum);
 }
 
@@ -209,7 +209,7 @@ TEST_CASE("statistics: a summary from a device gives the same numbers") {
   const std::vector<std::uint16_t> values{0x3c00, 0x0001, 0xc000};
   const std::int64_t shape[] = {3};
   const TensorView view{values.data(), DType::kFloat16, shape, {}};
-  const Statistics here = measure(view, false);
+  const Statistics here = measure(view, {});
   const Statistics there = trace::statistics_of(stats::summarize(view), DType::kFloat16);
   CHECK(here.max == there.max);
   CHECK(here.mean == there.mean);

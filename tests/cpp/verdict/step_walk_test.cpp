@@ -251,6 +251,23 @@ TEST_CASE("argument: what is no tensor makes every difference of what equal tens
 }
 
 TEST_CASE(
+    "argument: it alone makes its difference where no other call makes another result of equal tensors") {
+  const auto is_alone = [](double of_another_call) {
+    const auto run = [](const std::string& more, double result, double other) {
+      return steps::Run{call("Functional.gelu.0.forward", tensor() + more, tensor({result})) + ", " +
+                        call("Torch.exp.0.forward", tensor({7}), tensor({other}))};
+    };
+    const StepWalk step =
+        walk(run(R"(, {"type": "str", "value": "tanh"})", 1 + 1e-7, of_another_call), run("", 1, 5));
+    const Finding* argument = found(step, FindingKind::kArgument);
+    REQUIRE(argument != nullptr);
+    return argument->is_hidden;
+  };
+  CHECK(is_alone(5));
+  CHECK_FALSE(is_alone(5 + 1e-6));  // another kernel: rounding makes differences, too
+}
+
+TEST_CASE(
     "own change: what calls of one run make of a value is measured in that run, whatever goes in is off by") {
   // The residual `x` goes into a sum; in one run it is multiplied before. Both runs differ by another kernel.
   const auto run = [](double noise, double factor) {
