@@ -143,25 +143,64 @@ def _equal_modules(states: dict[int, State]) -> dict[str, list[Group]]:
             names = modules.setdefault(name.rpartition(".")[0], [])
             if name not in names:
                 names.append(name)
-    return {module: _groups_of(names, states) for module, names in modules.items()}
+    found = {module: _alike(names, states) for module, names in modules.items()}
+    related = _related(states, [ranks for telling, _ in found.values() for ranks in telling])
+    return {
+        module: _groups([*telling, *(part for ranks in constant for part in _split(ranks, related))])
+        for module, (telling, constant) in found.items()
+    }
 
 
-def _groups_of(names: list[str], states: dict[int, State]) -> list[Group]:
+def _alike(names: list[str], states: dict[int, State]) -> tuple[list[list[int]], list[list[int]]]:
     """Ranks on which all weights of a module are the same: where one of them differs, those that are equal,
-    as the zeros of a bias, may be shards, too. Ones and zeros alone, as a norm begins with, are no copies on
-    ranks that have other parameters beside them: stages of a pipeline may number their layers anew,
-    and FSDP1 cuts where it comes to.
+    as the zeros of a bias, may be shards, too. Apart: those of ones and zeros alone, as a norm begins with.
     """
-    whole: dict[Hashable, list[int]] = {}
+    telling: dict[Hashable, list[int]] = {}
+    constant: dict[Hashable, list[int]] = {}
     for rank, state in states.items():
         entries = section(state, "parameters")
         if not all(name in entries and is_tensor(entries[name]) for name in names):
             continue  # of another stage of a pipeline
         found = [identity(entries[name]) for name in names]
         if not any(one is None for one in found):
-            is_telling = not all(is_constant(entries[name]) for name in names)
-            stage = None if is_telling else frozenset(name for name in entries if elements(entries[name]))
-            whole.setdefault((stage, *found), []).append(rank)
+            is_constant_here = all(is_constant(entries[name]) for name in names)
+            (constant if is_constant_here else telling).setdefault(tuple(found), []).append(rank)
+    return [*telling.values()], [*constant.values()]
+
+
+def _related(states: dict[int, State], equal: list[list[int]]) -> dict[int, Hashable]:
+    """Ones and zeros alone are copies only on ranks that have the same parameters beside them, and one of
+    these with the same values, or are given the same: stages of a pipeline may number their layers anew, and
+    FSDP1 cuts where it comes to. Equal for such ranks.
+    """
+    given: dict[Hashable, list[int]] = {}
+    for rank, state in states.items():
+        given.setdefault(_given(state), []).append(rank)
+    relation = {rank: rank for rank in states}
+    for ranks in (*equal, *given.values()):
+        joined = {relation[rank] for rank in ranks}
+        relation = {rank: min(joined) if one in joined else one for rank, one in relation.items()}
+    parameters = {rank: section(state, "parameters") for rank, state in states.items()}
+    return {
+        rank: (one, frozenset(name for name in parameters[rank] if elements(parameters[rank][name])))
+        for rank, one in relation.items()
+    }
+
+
+def _given(state: State) -> Hashable:
+    """What the model was called with first."""
+    first = [section(call, "tensors") for call in items(state, "inputs")[:1]]
+    return tuple((name, identity(entry)) for tensors in first for name, entry in tensors.items())
+
+
+def _split(ranks: list[int], related: dict[int, Hashable]) -> list[list[int]]:
+    found: dict[Hashable, list[int]] = {}
+    for rank in ranks:
+        found.setdefault(related[rank], []).append(rank)
+    return [*found.values()]
+
+
+def _groups(alike: list[list[int]]) -> list[Group]:
     return [
         Group(
             tuple(sorted(ranks)),
@@ -170,6 +209,6 @@ def _groups_of(names: list[str], states: dict[int, State]) -> list[Group]:
             "says that it is cut",
             f"a reduction over {numbers('rank', ranks)}",
         )
-        for ranks in whole.values()
+        for ranks in alike
         if len(ranks) > 1
     ]

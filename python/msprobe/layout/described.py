@@ -13,13 +13,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.ranges import numbers
 from msprobe.files.yaml_file import kind_of, read_mapping
 from msprobe.layout.job import items, section
 from msprobe.layout.tensor_entry import is_tensor, shape_of
 from msprobe.native import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from msprobe.layout.job import State
@@ -28,6 +29,7 @@ FILE = "layout.yaml"
 
 _DIM = re.compile(r"[A-Za-z0-9_]+(?:\[([^\[\]]+)\])?")
 _QUALIFIERS = ("zigzag", "natural", "partial", "replicated")
+_SHARD = re.compile(r"(?:Strided)?Shard\((\d+)")
 _EXPECTED = 'expected dimensions as "out[tp] in", "s[cp:zigzag] h[tp:partial]" or "h # tp:replicated"'
 
 
@@ -51,6 +53,10 @@ class Lies:
             at, place = divmod(at, size)
             found.append(place)
         return found[::-1]
+
+    def piece(self, rank: int) -> tuple[int, ...]:
+        """Equal for ranks that hold the same."""
+        return tuple(at for at, one in zip(self.coordinate(rank), self.placements) if one != "Replicate")
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,7 @@ def place_shards(states: dict[int, State], description: Description | None) -> N
     """
     if description is not None:
         _check_size(states, description)
+        _check_agreement(states, description)
     found = {
         rank: {
             name: (lies, shape_of(entry) or [])
@@ -169,9 +176,74 @@ def _check_size(states: dict[int, State], description: Description) -> None:
         )
 
 
+def _check_agreement(states: dict[int, State], description: Description) -> None:
+    """What else tells how a parameter lies has to say the same as the file."""
+    for state in states.values():
+        for name, entry in section(state, "parameters").items():
+            shape = shape_of(entry) if is_tensor(entry) else None
+            lies = None if shape is None else description.lies_of(name, len(shape))
+            if lies is None or shape is None:
+                continue
+            here = _parts(lies.placements, lies.sizes)
+            for who, there in _others(state, name, entry, len(shape)):
+                if there != here:
+                    raise InvalidArgument(
+                        f"{description.path}: parameters: {name}: expected what {who} says, {_told(there)}, "
+                        f"found {_told(here)}"
+                    )
+            for wrapper, ranks in _copied_on(state, name):
+                if len({lies.piece(one) for one in ranks}) > 1:
+                    raise InvalidArgument(
+                        f"{description.path}: parameters: {name}: expected what {wrapper} says, copies on "
+                        f"{numbers('rank', ranks)}, found {_told(here)}"
+                    )
+
+
+def _copied_on(state: State, name: str) -> Iterator[tuple[str, list[int]]]:
+    """Wrappers that keep it equal, and where."""
+    for one in items(section(state, "layout"), "copies"):
+        ranks, without = one.get("ranks"), one.get("without") or []
+        is_of_model = name.startswith(str(one.get("model", ""))) and name not in without
+        if is_of_model and isinstance(ranks, list) and all(type(rank) is int for rank in ranks):
+            yield str(one.get("wrapper")), ranks
+
+
+Parts = dict[int, int]
+"""Dimension -> into how many pieces it is cut."""
+
+
+def _parts(placements: Sequence[str], sizes: Sequence[int]) -> Parts:
+    found: Parts = {}
+    for placement, size in zip(placements, sizes):
+        match = _SHARD.match(placement)
+        if match is not None and type(size) is int and size > 1:
+            found[int(match[1])] = found.get(int(match[1]), 1) * size
+    return found
+
+
+def _told(parts: Parts) -> str:
+    told = (f"dimension {dim} in {count} parts" for dim, count in sorted(parts.items()))
+    return ", ".join(told) or "no dimension cut"
+
+
+def _others(state: State, name: str, entry: dict[str, Any], dims: int) -> Iterator[tuple[str, Parts]]:
+    """Who else tells, and what."""
+    place = section(entry, "dtensor")
+    placements, sizes = place.get("placements"), place.get("mesh_shape")
+    if isinstance(placements, list) and isinstance(sizes, list):
+        yield "its DTensor", _parts([*map(str, placements)], sizes)
+    cut = _written_on(state, name, dims)
+    if cut is not None:
+        yield "the training engine", _parts(cut.placements, cut.sizes)
+
+
 def _lies_of(state: State, name: str, dims: int, description: Description | None) -> Lies | None:
-    if description is not None:
-        return description.lies_of(name, dims)
+    described = None if description is None else description.lies_of(name, dims)
+    return described or _written_on(state, name, dims)
+
+
+def _written_on(state: State, name: str, dims: int) -> Lies | None:
+    """By the training engine."""
     for cut in items(section(state, "layout"), "cut"):
         ranks, parameters = cut.get("ranks"), section(cut, "parameters")
         if name in parameters and isinstance(ranks, list) and all(type(rank) is int for rank in ranks):

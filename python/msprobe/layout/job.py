@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FILE = "diagnosis.json"
 DUMP = "dump.json"
+_VERSION = 1  # docs/formats/diagnosis.md
 
 
 @dataclass
@@ -53,10 +54,23 @@ class Job:
 
     def dumps_of(self, step: int) -> Iterator[tuple[int, State]]:
         """What each rank called, one rank at a time in memory; those that have a dump that can be read."""
-        for rank, folder in sorted(self.steps.get(step, {}).items()):
+        without: dict[int, str] = {}
+        folders = self.steps.get(step, {})
+        for rank, folder in sorted(folders.items()):
             content = _content(folder / DUMP)
             if isinstance(content, dict):
                 yield rank, content
+            else:
+                without[rank] = content
+        if len(without) < len(folders):  # else calls were not recorded
+            known = {one.rank for one in self.left_out if one.step == step}
+            for rank in without.keys() - known:
+                self._leave_out(left_out(without[rank], step, rank))
+
+    def missing(self, states: dict[int, State]) -> set[int]:
+        """Ranks of the job that are not among the states of a step."""
+        sizes = [size for state in states.values() if (size := world_size(state)) is not None]
+        return {*self.ranks, *range(max(sizes, default=0))} - set(states)
 
     def first_state(self) -> State | None:
         """Of the first step, and the first rank that can be read: how the job is laid out. None: there is
@@ -83,6 +97,11 @@ class Job:
 
     def _read(self, folder: Path, step: int, rank: int) -> State | None:
         content = _content(folder / FILE)
+        if isinstance(content, dict) and content.get("version", _VERSION) != _VERSION:
+            content = (
+                f"{FILE} is of version {str(content['version'])[:20]}, expected {_VERSION}: its rank was "
+                "recorded by another msprobe"
+            )
         if isinstance(content, dict):
             return content
         self._leave_out(left_out(content, step, rank))
@@ -94,12 +113,12 @@ def _content(path: Path) -> State | str:
     try:
         content = json.loads(read_text(path))
     except FileNotFoundError:
-        return f"there is no {FILE}"
+        return f"there is no {path.name}"
     except OSError as error:
-        return f"{FILE} cannot be read: {error.strerror}"
+        return f"{path.name} cannot be read: {error.strerror}"
     except (ValueError, RecursionError):
-        return f"{FILE} is no JSON"
-    return content if isinstance(content, dict) else f"{FILE} holds no object"
+        return f"{path.name} is no JSON"
+    return content if isinstance(content, dict) else f"{path.name} holds no object"
 
 
 def open_job(path: Path) -> Job:

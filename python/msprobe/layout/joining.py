@@ -17,12 +17,13 @@ from msprobe.files.left_out import LeftOut, left_out
 from msprobe.layout.activations import TENSORS, calls_of, hierarchy, joined_calls
 from msprobe.layout.described import place_shards, read_description
 from msprobe.layout.job import DUMP, FILE, items, open_job, section, world_size
-from msprobe.layout.logical import logical_state
+from msprobe.layout.logical import MISSING_SHARDS, logical_state
 from msprobe.layout.names import other_names
 from msprobe.layout.tensor_entry import added, elements, identity, is_tensor, of_sums, shape_of
 from msprobe.native import NothingToCompare
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from msprobe.layout.job import Job, State
@@ -44,6 +45,16 @@ _DUMP: dict[str, object] = {
 _SAME = 1e-6
 
 _UNKNOWN = "it differs from rank to rank, and nothing says how it lies"
+_ON_MISSING = "a rank that may hold it was not recorded"
+_OF_PARAMETERS = {
+    "parameters",
+    "buffers",
+    "modules",
+    "backward",
+    "clipping",
+    "gradients_at_optimizer",
+    "optimizer",
+}
 _CHANGED_BUFFER = "each rank changes this buffer for itself"
 
 NOT_JOINED = (
@@ -112,7 +123,10 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
         if not result.steps:
             result.layouts = (layout_words(others), layout_words(states))
             names = other_names(others, states), other_names(states, others)
-        sides = logical_state(others, names[0]), logical_state(states, names[1])
+        sides = (
+            logical_state(others, names[0], is_partial=bool(reference.missing(others))),
+            logical_state(states, names[1], is_partial=bool(target.missing(states))),
+        )
         _know_the_same(learned, sides)
         for side, one, other in zip(("reference", "target"), sides, sides[::-1]):
             for path, reason in one.not_joined.items():
@@ -167,6 +181,8 @@ def _know_the_same(learned: tuple[_Learned, _Learned], sides: tuple[Logical, Log
     """What one side tells of how the other one lies, and what both can be compared by."""
     for known, (mine, other) in zip(learned, (sides, sides[::-1])):
         known.put_together(mine, other.state)
+        if mine.is_partial:
+            _leave_out_lacking(mine, other.state)
     cut = {name for known, one in zip(learned, sides) for name in (*known.cut, *one.cut)}
     for path in {name.rpartition(".")[0] for name in cut}:
         for one in sides:
@@ -276,11 +292,12 @@ class _Learned:
             if path[0] == "parameters" and parameter not in self._lies:
                 self._learn(parameter, entries, _at(other, path))
             lies = self._lies.get(parameter)
-            whole = _whole_of(entries, lies) or _only(entries)
+            whole = _whole_of(entries, lies) or _only(entries, is_partial=run.is_partial)
             if whole is not None:
                 _set(run.state, path, whole)
                 continue
-            run.not_joined[path] = _CHANGED_BUFFER if path[0] == "buffers" else _UNKNOWN
+            unknown = MISSING_SHARDS if run.is_partial else _UNKNOWN
+            run.not_joined[path] = _CHANGED_BUFFER if path[0] == "buffers" else unknown
 
     def _learn(self, parameter: str, entries: dict[int, Entry], whole: Any) -> None:
         shape = shape_of(whole) if isinstance(whole, dict) else None
@@ -335,11 +352,44 @@ def _whole_of(entries: dict[int, Entry], lies: _Lies | None) -> Entry | None:
     return added(parts, [*shapes[0][:dim], sum(shape[dim] for shape in shapes), *shapes[0][dim + 1 :]])
 
 
-def _only(entries: dict[int, Entry]) -> Entry | None:
-    """Where the other run does not tell either: what one rank has, or all alike."""
+def _only(entries: dict[int, Entry], *, is_partial: bool) -> Entry | None:
+    """Where the other run does not tell either: what one rank has, or all alike. What one of the ranks that
+    are there has may be a shard.
+    """
     first = entries[min(entries)]
     is_same = all(identity(one) == identity(first) is not None for one in entries.values())
-    return first if is_same or len(entries) == 1 else None
+    if len(entries) == 1:
+        return None if is_partial and shape_of(first) else first
+    return first if is_same else None
+
+
+def _leave_out_lacking(mine: Logical, other: State) -> None:
+    """What the ranks that are missing may have had is no difference."""
+    for path in _lacking(mine.state, other):
+        mine.not_joined.setdefault(path, _ON_MISSING)
+    batch, whole = mine.state["inputs"][0]["tensors"], other["inputs"][0]["tensors"]
+    for name in [*batch]:
+        if name in whole and elements(batch[name]) != elements(whole[name]):
+            del batch[name], whole[name]
+            mine.not_joined["inputs", name] = "a rank that has a part of the batch was not recorded"
+    groups = [group for one in items(mine.state, "optimizer") for group in items(one, "groups")]
+    updated = {name for group in groups for name in group["parameters"]}
+    for group in (group for one in items(other, "optimizer") for group in items(one, "groups")):
+        group["parameters"] = [name for name in group["parameters"] if name in updated]
+
+
+def _lacking(mine: Any, other: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Keys that lead to values of parameters and modules that the other run has alone."""
+    if isinstance(other, list):
+        for place, one in enumerate(other):
+            at = mine[place] if isinstance(mine, list) and place < len(mine) else {}
+            yield from _lacking(at, one, (*path, str(place)))
+    elif isinstance(other, dict) and not is_tensor(other):
+        for name in other if path else _OF_PARAMETERS & set(other):
+            if isinstance(mine, dict) and name in mine:
+                yield from _lacking(mine[name], other[name], (*path, name))
+            elif path:
+                yield (*path, name)
 
 
 def _is_same(found: Entry, whole: Entry) -> bool:

@@ -7,12 +7,23 @@ copies are taken once, a batch that several ranks share is one batch (docs/layou
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msprobe.layout.job import each, items, section, sections
 from msprobe.layout.names import renamed
-from msprobe.layout.tensor_entry import added, added_up, elements, identity, is_constant, is_tensor, shape_of
+from msprobe.layout.tensor_entry import (
+    OTHER_FORMS,
+    added,
+    added_up,
+    are_of_one_form,
+    elements,
+    identity,
+    is_constant,
+    is_tensor,
+    shape_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -41,6 +52,8 @@ class Logical:
     """Why, by the keys that would lead to it."""
     names: list[str] = field(default_factory=list)
     """Of the parameters of the rank that has most of them, in the order of the model."""
+    is_partial: bool = False
+    """Some ranks have no state of this step."""
 
     def put_in_order(self, names: list[str]) -> None:
         """Weights as the model has them, gradients as the backward pass makes them: that of the last one
@@ -54,12 +67,15 @@ class Logical:
             state[name] = {**{one: found[one] for one in order if one in found}, **found}
 
 
-def logical_state(states: dict[int, State], names: dict[int, Prefixes] | None = None) -> Logical:
-    """states: by rank, at least one. names: by rank, what is called otherwise."""
-    inputs = _inputs(states)
+def logical_state(
+    states: dict[int, State], names: dict[int, Prefixes] | None = None, *, is_partial: bool = False
+) -> Logical:
+    """states: by rank, at least one. names: by rank, what is called otherwise. is_partial: ranks lack."""
     names = names or {}
+    called = states
     states = {rank: renamed(one, names[rank]) if rank in names else one for rank, one in states.items()}
-    joiner = _Joiner(states)
+    inputs = _inputs(called, sections(states, "parameters"))
+    joiner = _Joiner(states, is_partial=is_partial)
     result = joiner.result
     first = states[min(states)]
     state = result.state
@@ -94,10 +110,11 @@ def logical_state(states: dict[int, State], names: dict[int, Prefixes] | None = 
 
 
 class _Joiner:
-    def __init__(self, states: dict[int, State]) -> None:
+    def __init__(self, states: dict[int, State], *, is_partial: bool) -> None:
         names = max((list(section(state, "parameters")) for state in states.values()), key=len)
-        self.result = Logical({}, names=names)
+        self.result = Logical({}, names=names, is_partial=is_partial)
         self._states = states
+        self._is_alone = len(states) == 1 and not is_partial
 
     def tensors(self, path: tuple[str, ...], by_rank: dict[int, State]) -> State:
         found = {}
@@ -176,10 +193,12 @@ class _Joiner:
             return self._placed(path, tensors)
         if any("part" in one for one in tensors.values()):
             return self._unknown(path, "a shard whose place in the whole was not recorded")
+        if not are_of_one_form([*tensors.values()]):
+            return self._unknown(path, OTHER_FORMS)
         found = {identity(one) for one in tensors.values()}
         first = next(iter(tensors.values()))
         has_copies = len(tensors) > 1 and len(found) == 1 and None not in found
-        if len(self._states) == 1 or (has_copies and not is_constant(first)):
+        if self._is_alone or (has_copies and not is_constant(first)):
             return first
         self.result.pieces[path] = tensors
         return _NOTHING
@@ -195,6 +214,7 @@ class _Joiner:
     def _placed(self, path: tuple[str, ...], tensors: Entries) -> Any:
         """Shards side by side; summands that lie at the same place added up; copies once."""
         pieces: dict[Hashable, dict[Hashable, Entry]] = {}
+        known: list[str] = []
         is_summed = False
         for one in tensors.values():
             place = one.get("dtensor")
@@ -204,6 +224,14 @@ class _Joiner:
             coordinate = place.get("coordinate") or []
             if len(coordinate) != len(placements):
                 continue  # no member of the mesh
+            unknown = [one for one in placements if not _PLACEMENTS.fullmatch(one)]
+            if unknown:
+                return self._unknown(path, f"a placement that is not known, {unknown[0][:60]}")
+            known = known or placements
+            if placements != known:
+                return self._unknown(
+                    path, f"its ranks contradict each other: {_words(known)} and {_words(placements)}"
+                )
             is_summand = [placement.startswith("Partial") for placement in placements]
             if any(placement.startswith("Partial") and placement != _SUM for placement in placements):
                 return self._unknown(path, "summands that are not added up")
@@ -222,17 +250,24 @@ class _Joiner:
             self.result.cut.add(path[-1])
         if len(shards) == 1 and shards[0] is not None and shape_of(shards[0]) == shape:
             return {key: value for key, value in shards[0].items() if key not in ("dtensor", "part")}
-        known = [one for one in shards if one is not None]
-        whole = added(known, shape) if len(known) == len(shards) else None
-        return self._unknown(path, "not all of its shards were recorded") if whole is None else whole
+        parts = [one for one in shards if one is not None]
+        whole = added(parts, shape) if len(parts) == len(shards) else None
+        return self._unknown(path, MISSING_SHARDS) if whole is None else whole
 
     def _unknown(self, path: tuple[str, ...], reason: str) -> Any:
         self.result.not_joined[path] = reason
         return _NOTHING
 
 
+MISSING_SHARDS = "not all of its shards were recorded"
 _NOTHING: Any = object()
 _SUM = "Partial(sum)"
+# Of torch; StridedShard is a shard of tensor parallelism that fully_shard() has cut once more.
+_PLACEMENTS = re.compile(r"Replicate|Partial(\(\w+\))?|Shard\(-?\d+\)|StridedShard\(-?\d+, \d+\)")
+
+
+def _words(placements: list[str]) -> str:
+    return ", ".join(placements)[:80]
 
 
 def _local(entry: Entry) -> Entry:
@@ -291,16 +326,16 @@ def _plain_class(name: str) -> str:
 # ---- what goes in
 
 
-def _inputs(states: dict[int, State]) -> list[State]:
+def _inputs(states: dict[int, State], parameters: dict[int, State]) -> list[State]:
     """One call with the tensors of all ranks and micro-batches: sums that do not depend on their order. Ranks
     that share a batch, as those of tensor parallelism, see the same tensors, which are taken once. What a
     later stage of a pipeline is given was computed by the one before it.
     """
     parts: dict[str, dict[Hashable, Entry]] = {}
     values: dict[str, list[Any]] = {}
-    begins = next(iter(section(states[min(states)], "parameters")), None)
+    begins = next(iter(parameters[min(states)]), None)
     for rank, state in states.items():
-        if begins is not None and begins not in section(state, "parameters"):
+        if begins is not None and begins not in parameters[rank]:
             continue
         for number, call in enumerate(items(state, "inputs")):
             for name, entry in section(call, "tensors").items():

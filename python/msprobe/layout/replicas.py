@@ -10,13 +10,13 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from msprobe.files.left_out import joined
+from msprobe.files.left_out import joined, left_out
 from msprobe.files.ranges import numbers
 from msprobe.layout.copies import Copies
 from msprobe.layout.described import place_shards, read_description
 from msprobe.layout.job import each, items, section, sections
 from msprobe.layout.random_states import notes_of
-from msprobe.layout.tensor_entry import identity
+from msprobe.layout.tensor_entry import OTHER_FORMS, are_of_one_form, identity
 from msprobe.native import NothingToCompare, __version__
 from msprobe.result import Result
 
@@ -179,8 +179,12 @@ def _why_nothing(job: Job, result: ReplicaResult) -> str:
 def _check_step(
     result: ReplicaResult, step: int, states: dict[int, State], before: dict[int, State], copies: Copies
 ) -> None:
+    other_forms = []
     for value in values_of(states):
         groups = copies.groups(value.parameter, value.entries)
+        if groups and not are_of_one_form([*value.entries.values()]):
+            other_forms.append(value)
+            continue
         result.unknown += not groups
         for group in groups:
             result.compared += 1
@@ -190,6 +194,9 @@ def _check_step(
             if off:
                 known = {one.parameter for one in result.mismatches}
                 result.mismatches.append(_mismatch(step, value, group, off, before, states, known))
+    if other_forms:
+        name = f"{len(other_forms)} values, as the {other_forms[0].kind} {other_forms[0].name}"
+        result.left_out.append(left_out(OTHER_FORMS, step, name=name))
 
 
 # ---- the values of a step

@@ -93,6 +93,15 @@ def identity(entry: object) -> Hashable | None:
     return None
 
 
+OTHER_FORMS = "its ranks recorded it in forms that cannot be compared, as other versions of msprobe do"
+
+
+def are_of_one_form(entries: Sequence[object]) -> bool:
+    """False: of some tensors a sketch is known, of others a checksum or nothing, which cannot be equal."""
+    known = [identity(one) for one in entries if isinstance(one, dict) and is_tensor(one) and elements(one)]
+    return len({type(one[-1]) if isinstance(one, tuple) else None for one in known}) < 2
+
+
 def is_constant(entry: object) -> bool:
     """Of one number only, as ones and zeros at the start: equal ones say nothing of how they lie."""
     return isinstance(entry, dict) and entry.get("min") is not None and entry.get("min") == entry.get("max")

@@ -12,6 +12,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from msprobe.training.model_parts import named_modules, named_parameters, unwrapped
+from msprobe.training.placement import ranks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,9 +42,49 @@ def job_layout(models: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _cut(models: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """What Megatron-core writes on plain parameters of which each rank has a shard: the dimension. Empty:
-    there is none.
+    """What engines write on plain parameters of which each rank has a shard: the dimension. Empty: there is
+    none.
     """
+    found = [*_cut_by_megatron(models), *_cut_by_transformers(models)]
+    return {"cut": found} if found else {}
+
+
+_COPY = -1  # in the place of a dimension
+# What transformers writes on a module of plain tensors that it has cut itself -> dimension of a matrix, and
+# of a vector as a bias. Other plans say nothing here: parts that are packed into one tensor are each cut,
+# experts in ways of their own. Where it makes DTensors, these tell.
+_PLANS = {
+    "colwise": (0, 0),
+    "colwise_rep": (0, 0),
+    "colwise_gather_output": (0, 0),
+    "local_colwise": (0, 0),
+    "rowwise": (1, _COPY),
+    "rowwise_rep": (1, _COPY),
+    "rowwise_split_input": (1, _COPY),
+    "local_rowwise": (1, _COPY),
+    "embedding_rowwise": (0, _COPY),
+}
+
+
+def _cut_by_transformers(models: Sequence[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
+    """By the names of its plans alone; nothing of transformers is imported or called."""
+    found: dict[tuple[int, ...], dict[str, int]] = {}
+    for prefix, model in models:
+        for path, module in named_modules(model):
+            plan, mesh = (vars(module).get(name) for name in ("_hf_tp_plan", "_hf_device_mesh"))
+            if not isinstance(plan, str) or plan not in _PLANS or getattr(mesh, "ndim", 0) != 1:
+                continue
+            ranks = tuple(ranks_of(mesh))
+            for name, parameter in module._parameters.items():
+                if parameter is None or hasattr(parameter, "placements") or not 1 <= parameter.dim() <= 2:
+                    continue
+                full = f"{prefix}{path}.{name}" if path else f"{prefix}{name}"
+                found.setdefault(ranks, {})[full] = _PLANS[plan][2 - parameter.dim()]
+    for ranks, parameters in found.items():
+        yield {"axis": "tp", "ranks": list(ranks), "parameters": parameters}
+
+
+def _cut_by_megatron(models: Sequence[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
     found = {
         f"{prefix}{name}": int(parameter.partition_dim)
         for prefix, model in models
@@ -51,10 +92,9 @@ def _cut(models: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         if getattr(parameter, "tensor_model_parallel", False) and hasattr(parameter, "partition_dim")
     }
     state: Any = sys.modules.get("megatron.core.parallel_state")
-    if not found or state is None:
-        return {}
-    group = state.get_tensor_model_parallel_group()
-    return {"cut": [{"axis": "tp", "ranks": _in_order(group), "parameters": found}]}
+    if found and state is not None:
+        group = state.get_tensor_model_parallel_group()
+        yield {"axis": "tp", "ranks": _in_order(group), "parameters": found}
 
 
 def _groups(rank: int) -> dict[str, Any]:

@@ -49,12 +49,17 @@ def _placement(spec: Any) -> Placement:
     }
 
 
-@functools.lru_cache(maxsize=256)
-def _mesh(mesh: Any) -> Placement:
+def ranks_of(mesh: Any) -> list[int]:
+    """Of a DeviceMesh, in row-major order."""
     import torch
 
     with torch._C.DisableTorchFunction():  # so that no mode sees what is asked here
-        ranks = mesh.mesh.flatten().tolist()
+        return [int(rank) for rank in mesh.mesh.flatten().tolist()]
+
+
+@functools.lru_cache(maxsize=256)
+def _mesh(mesh: Any) -> Placement:
+    ranks = ranks_of(mesh)
     return {
         "mesh": f"{zlib.crc32(str(ranks).encode()):08x}",
         "mesh_shape": [int(size) for size in mesh.shape],
