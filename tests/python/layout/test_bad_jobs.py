@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,10 @@ import torch
 from cut_by_hand import NAMES, copied, entry, on_each, one, plain_shards, random_values, sharded, stages
 from msprobe.api import diagnose
 from msprobe.diagnose.answer import Answer
+from msprobe.layout.activations import calls_of
 from msprobe.layout.described import FILE
 from msprobe.layout.job import open_job
+from msprobe.layout.names import other_names
 from msprobe.layout.replicas import check_replicas
 from msprobe.native import InvalidArgument
 from written_jobs import State, write_job
@@ -253,3 +256,16 @@ def test_stages_of_one_rank_have_the_names_of_the_whole(tmp_path: Path, fault: s
     else:
         assert found.status in ("equal", "rounding"), found.sentence
         assert told(found) == {}
+
+
+def test_calls_of_stages_have_the_names_of_the_whole(tmp_path: Path) -> None:
+    weights = {f"layers.{layer}.{name}": entry(torch.randn(6)) for layer in range(4) for name in NAMES}
+    whole = on_each(1, lambda kind, _: {} if kind else weights)
+    parts = on_each(2, lambda kind, rank: {} if kind else chunks(weights, rank))
+    job = open_job(write_job(tmp_path, [parts]))
+    for rank in range(2):
+        called = {f"Module.{stage}.layers.0.fc.Linear.forward.0": {"output": []} for stage in (0, 1)}
+        (tmp_path / "step0" / f"rank{rank}" / "dump.json").write_text(json.dumps({"data": called}))
+    names = other_names(job.states_of(0), dict(enumerate(whole)))
+    found = calls_of(job, 0, names)
+    assert sorted(found) == [(f"layers.{layer}.fc", "forward") for layer in range(4)]
