@@ -119,7 +119,7 @@ def _put_together(parts: list[Path], wholes: tuple[Path, Path], steps: tuple[int
             place = make_directory(folder / "rank0" / f"step{step}") / file
             if whole is None:
                 table.append(own_rows[0])
-                shutil.copyfile(own[0], place)
+                own[0].replace(place)
                 continue
             np.save(place, whole[at], allow_pickle=False)
             table.append(_row(own_rows, whole[at].shape))
