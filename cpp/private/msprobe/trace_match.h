@@ -67,7 +67,7 @@ using ItemIndex = std::uint32_t;
 enum class NoMatchReason : std::uint8_t {
   kMatched,   // it has one
   kNoRecord,  // the record has none
-  kNoItem,    // the record on the other side has no such argument or result
+  kNoItem,    // the record on the other side has no such argument or result, or None
   kShape,     // it is there, with another shape
   kDtype      // it is there, with a dtype that is not compared with this one
 };

@@ -131,8 +131,10 @@ bool Calls::is_mispairing(std::uint32_t record,
     return is_input(reference().all_items()[item].part);
   });
   return has_tensors_more || std::any_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
-           return pair_.target_item(row).kind == Item::Kind::kTensor && !row.reference &&
-                  row.reason == trace::NoMatchReason::kShape;
+           const Item& item = pair_.target_item(row);
+           const bool is_more = row.reason == trace::NoMatchReason::kNoItem && is_input(item.part);
+           return item.kind == Item::Kind::kTensor && !row.reference &&
+                  (is_more || row.reason == trace::NoMatchReason::kShape);
          });
 }
 

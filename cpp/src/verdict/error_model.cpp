@@ -85,6 +85,14 @@ class OfOperator {
   Common common() const {
     if (place_.channel > 0) return {unit_ * lost_units() * shared_units(place_.channel), place_.channel};
     Common most;
+    // The gradient of a sum goes to all of its terms.
+    if (place_.is_backward && gain_class() == Gain::kSum) {
+      for (const Source& one : place_.sources) {
+        const double error = error_of(one), terms = result_.count / one.tensor.count;
+        if (!one.is_saved && terms > 1 && error > most.error) most = {error, terms};
+      }
+      return most;
+    }
     if (!only_moves() && !is_by_element()) return most;
     for (const Source& one : place_.sources) {
       const double error = one.common.error * gain_of(one);
@@ -324,7 +332,10 @@ Tolerance of_same_value(const Place& place) {
   for (const Source& one : place.sources) {
     const double high = std::max(one.distance.high, one.unseen);
     allowed.magnitude = std::max(allowed.magnitude, high);
-    allowed.bias = std::max(allowed.bias, one.distance.most_bias() + high / errors);
+    // A coarser dtype rounds the sums that show a bias: in a finer one, all of the distance may be.
+    const bool is_cast = one.tensor.unit != place.tensor.unit;
+    const double bias = one.distance.most_bias() + high / errors;
+    allowed.bias = std::max({allowed.bias, bias, is_cast ? high : 0});
     allowed.of_sources.push_back({1, high});
   }
   allowed.own = place.extra_rounding * place.tensor.unit;

@@ -43,7 +43,7 @@ double excess_of_number(const metrics::Distance& distance, std::optional<double>
 /// times. 0: its distance shows all.
 double unseen(const Place& place);
 
-/// Of a normalisation, and of what was made of it element by element.
+/// Of a normalisation or the gradient of a sum, and of what was made of it element by element.
 Common common(const Place& place);
 
 /// Rounding of one kernel with results of this unit roundoff.

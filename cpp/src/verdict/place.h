@@ -50,7 +50,8 @@ struct Tensor {
 Tensor tensor_of(const metrics::TensorFacts& reference, double last_extent = 1);
 
 /// What all elements of a channel of so many are off by together, since a normalisation took the sums over
-/// the channel out of each: by the rounding of these. A sum over the channel does not average it out.
+/// the channel out of each: by the rounding of these; or since they are the gradient of one sum, as of a
+/// pooling. A sum over the channel does not average it out.
 struct Common {
   double error = 0;
   double channel = 0;

@@ -292,7 +292,8 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
     const ItemIndex ours = calls_.target_flow().source(row.target);
     const std::uint32_t known = ours == kNoItem ? kNoRow : calls_.row_of_target(ours);
     if (known != kNoRow && calls_.rows()[known].reference && place.tensor.count > 1) {
-      same_as(source_of(calls_.distance(calls_.rows()[known]), place.tensor, known), 1);
+      const ItemPair& there = calls_.rows()[known];
+      same_as(source_of(calls_.distance(there), calls_.tensor(there), known), 1);
       return result;
     }
   }

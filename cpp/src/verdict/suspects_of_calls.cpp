@@ -427,9 +427,11 @@ class Walk {
     }
   }
 
-  // A result that cannot be compared: of another dtype or shape.
+  // A result that cannot be compared: of another dtype or shape. One that the other run has not, as weights
+  // that a module hands out besides, is no other result: calls of one run take it.
   void visit_lone_result(std::uint32_t record, const ItemPair& row, const std::vector<Source>& sources,
                          bool knows_sources) {
+    if (row.reason == trace::NoMatchReason::kNoItem) return;
     const Item& item = pair().target_item(row);
     if (item.kind == Item::Kind::kTensor && row.reason != trace::NoMatchReason::kDtype &&
         !is_other_choice(row)) {

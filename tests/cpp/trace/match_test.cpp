@@ -322,6 +322,9 @@ TEST_CASE("match: items of another shape or of a dtype that is not compared stay
   CHECK(against("[2]", "torch.float16") == input + " = " + input + " (exact)");
   CHECK(against("[2]", "torch.float64") == input + " - " + std::to_string(int(NoMatchReason::kDtype)));
   CHECK(against("[3]", "torch.float32") == input + " - " + std::to_string(int(NoMatchReason::kShape)));
+  const Trace null = trace_of(record("Torch.add.0.forward", "null"));
+  CHECK(item_lines(target, null, match_items(target, null, match(target, null))).front() ==
+        input + " - " + std::to_string(int(NoMatchReason::kNoItem)));
   const Trace none = trace_of("");
   CHECK(item_lines(target, none, match_items(target, none, match(target, none))).front() ==
         input + " - " + std::to_string(int(NoMatchReason::kNoRecord)));

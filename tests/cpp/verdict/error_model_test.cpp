@@ -26,6 +26,15 @@ TEST_CASE("same value: what was scaled on the way is rounded once more") {
   CHECK_FALSE(is_suspect(place, off_by(kFloat32)));
 }
 
+TEST_CASE("same value: in a finer dtype, all that its source is off by may be a bias") {
+  constexpr double kFloat64 = 0x1p-53;
+  CHECK(is_suspect(of(Rule::kSameValue, {source(1e-6)}), off_by(1e-6, 5e-7)));
+  const Place cast = of(Rule::kSameValue, {source(1e-6)}, normal(kFloat64));
+  CHECK_FALSE(is_suspect(cast, off_by(1e-6, 5e-7)));
+  CHECK(is_suspect(cast, off_by(4e-6)));
+  CHECK(is_suspect(of(Rule::kSameValue, {source()}, normal(kFloat64)), off_by(1e-9)));
+}
+
 // ---- R2: one operator
 
 TEST_CASE("operator: another kernel is rounding, half a percent is not, in every dtype") {
@@ -140,6 +149,15 @@ TEST_CASE("operator: a batch normalisation makes all of a channel off by the rou
   gradient.channel = 1e4;
   CHECK(common(gradient).error == Approx(0.061 * 100 * kFloat32));
   CHECK(common(gradient).channel == 1e4);
+}
+
+TEST_CASE("operator: the gradient of a sum makes all terms of it off together") {
+  // A pooling of 12 places, each of which gets the same gradient.
+  const Source pooled = source(1e-6, normal(kFloat32, 1, 512));
+  const Common terms = common(backward_of("sum", {pooled}, normal(kFloat32, 1, 12 * 512)));
+  CHECK(terms.error == 1e-6);
+  CHECK(terms.channel == 12);
+  CHECK(common(backward_of("add", {pooled}, normal(kFloat32, 1, 512))).error == 0);
 }
 
 TEST_CASE("operator: what is made of a channel element by element is off together, too") {

@@ -267,6 +267,30 @@ TEST_CASE(
   CHECK_FALSE(is_alone(5 + 1e-6));  // another kernel: rounding makes differences, too
 }
 
+TEST_CASE("result: one that the other run has not at all is no other result, whichever run has it") {
+  // A module that is given a mask of another dtype, and hands out weights beside its result, or None.
+  const auto run = [](std::string_view mask, bool has_weights, double result) {
+    const std::string beside = has_weights ? tensor({0.25}) : "null";
+    return steps::Run{call("Functional.gelu.0.forward", tensor(), tensor({0.5})) + ", " +
+                      call("Module.attention.Attention.forward.0",
+                           tensor({0.5}) + (mask.empty() ? "" : ", " + tensor({3, mask})),
+                           tensor({result}) + ", " + beside)};
+  };
+  const auto suspects = [&](std::string_view mask, bool has_weights, double result) {
+    const StepWalk step =
+        walk(run(mask.empty() ? "" : "float32", has_weights, result), run(mask, !has_weights, 1));
+    return std::count_if(step.findings.begin(), step.findings.end(), [](const Finding& one) {
+      return std::isnan(one.effect) ? one.strength >= 1 : one.effect >= 1;
+    });
+  };
+  for (const bool has_weights : {true, false}) {
+    CAPTURE(has_weights);
+    CHECK(suspects("int64", has_weights, 1 + 1e-7) == 0);
+    CHECK(suspects("int64", has_weights, 1.01) > 0);
+    CHECK(suspects("", has_weights, 1) == 0);
+  }
+}
+
 TEST_CASE(
     "own change: what calls of one run make of a value is measured in that run, whatever goes in is off by") {
   // The residual `x` goes into a sum; in one run it is multiplied before. Both runs differ by another kernel.

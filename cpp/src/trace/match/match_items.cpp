@@ -104,7 +104,8 @@ class RecordSearch {
       const Item& other = candidates[i];
       if (taken_[index] || !same_place(target_, item, reference_, other)) continue;
       if (target_.text(item.shape) != reference_.text(other.shape)) {
-        pair.reason = NoMatchReason::kShape;
+        const bool is_none = item.kind == Item::Kind::kNull || other.kind == Item::Kind::kNull;
+        pair.reason = is_none ? NoMatchReason::kNoItem : NoMatchReason::kShape;
       } else if (!comparable(target_, item, reference_, other)) {
         pair.reason = NoMatchReason::kDtype;
       } else {
