@@ -88,7 +88,7 @@ Source CallPlaces::source(const ItemPair& row, bool is_saved) const {
   Source source = source_of(calls_.distance(row), calls_.tensor(row), calls_.rows().index(row));
   source.is_saved = is_saved;
   const bool has_origin = before_ != nullptr || !unpaired_.groups().empty();
-  source.is_shared = has_origin && !source.distance.equal && calls_.parameter(row).empty();
+  source.is_shared = has_origin && !source.distance.equal;
   std::uint32_t last = source.row, maker = source.row;
   if ((!is_saved || is_input(calls_.pair().target_item(row).part)) && !(unseen_.empty() && common_.empty())) {
     const ItemIndex from = calls_.reference_flow().source(row.reference.index);

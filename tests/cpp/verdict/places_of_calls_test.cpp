@@ -37,6 +37,7 @@ TEST_CASE("product: the sum over the rows of two results leaves none of their er
     CHECK(places.sources(0, sources));
     REQUIRE(sources.size() == 2);
     CHECK(sources.front().is_shared);
+    CHECK(sources.back().is_shared);  // a weight is one for all rows
     return sources.front().tensor.last;
   };
   CHECK(rows_that_count(true) == 4);   // in front of a weight a row is a sum of its own
