@@ -368,7 +368,7 @@ def one_fails(rank: int, folder: Path) -> None:
     begun = time.monotonic()
     for step in range(STEPS):
         if rank == 1 and step == 2:
-            monitor._monitor._frame = None  # anything
+            monitor._monitor._parameter_rows = None  # anything
         optimizer.zero_grad()
         model(data_of(step)).square().mean().backward()
         optimizer.step()
