@@ -30,7 +30,8 @@ double Effects::in_call(std::uint32_t record, bool decides) const {
                              : std::max(seen.effect(decides), backward->effect(decides));
 }
 
-bool Effects::kernels_are_the_same() const {
+// No call makes another result of equal tensors and arguments.
+bool Effects::find_same_kernels() const {
   for (std::uint32_t i = 0; i < outcomes_.size(); ++i) {
     const Outcome& seen = outcomes_[i];
     if (!seen.in_is_equal || seen.out_is_equal || seen.has_other_arguments || is_module(calls_.name(i)))
@@ -41,10 +42,12 @@ bool Effects::kernels_are_the_same() const {
   return true;
 }
 
-bool Effects::is_of_argument(std::uint32_t record) const {
+bool Effects::is_of_argument(std::uint32_t record) {
   const auto begins = [](const Outcome& one) { return one.in_is_equal && !one.out_is_equal && one.arrives; };
   const Outcome* const backward = backward_of(record);
-  return (begins(outcomes_[record]) || (backward != nullptr && begins(*backward))) && kernels_are_the_same();
+  if (!begins(outcomes_[record]) && (backward == nullptr || !begins(*backward))) return false;
+  if (!kernels_are_the_same_) kernels_are_the_same_ = find_same_kernels();
+  return *kernels_are_the_same_;
 }
 
 double Effects::around(std::string_view module, bool of_reference, double order) const {

@@ -49,7 +49,7 @@ class Effects {
   double in_call(std::uint32_t record, bool decides) const;
   /// Another argument alone makes the results of a call, or those of its backward pass, differ, and what
   /// differs arrives: equal tensors go in, of which no call with equal arguments makes another result.
-  bool is_of_argument(std::uint32_t record) const;
+  bool is_of_argument(std::uint32_t record);
   /// In the result of the innermost module around that both runs have; without one, in what the next calls
   /// get.
   double around(std::string_view module, bool of_reference, double order) const;
@@ -62,13 +62,14 @@ class Effects {
 
  private:
   const Outcome* backward_of(std::uint32_t record) const;  // null: none that both runs have
-  bool kernels_are_the_same() const;
+  bool find_same_kernels() const;
 
   const Calls& calls_;
   const Unpaired& unpaired_;
   std::vector<Outcome> outcomes_;  // by record
   std::vector<std::optional<double>> of_groups_;
   std::unordered_set<std::uint32_t> looked_at_;  // groups
+  std::optional<bool> kernels_are_the_same_;     // when all outcomes are known
 };
 
 }  // namespace msprobe::verdict
