@@ -37,9 +37,10 @@ class Ruler:
         self._reference = reference
         self._steps = range(*steps)
         self._noise: dict[tuple[int, str, str], float] = {}
-        for rank in read_digests(reference):
+        runs = _Pair(reference, again)
+        for rank in runs.ranks:
             for step in self._steps:
-                for kind, name, value in _apart(reference, again, rank, step):
+                for kind, name, value in runs.apart(rank, step):
                     place = rank, kind, name
                     self._noise[place] = max(value, self._noise.get(place, 0.0))
 
@@ -47,48 +48,56 @@ class Ruler:
         """Where the runs leave each other beyond the noise. ignores: kinds (digests.KINDS)."""
         ends = first_parting(run, other, ignores=KINDS, steps=(self._steps.start, self._steps.stop))
         found = [] if ends is None else [ends]
-        for rank in read_digests(run):
-            found += next(([one] for one in self._beyond(run, other, rank) if one.kind not in ignores), [])
+        runs = _Pair(run, other)
+        for rank in runs.ranks:
+            found += next(([one] for one in self._beyond(runs, rank) if one.kind not in ignores), [])
         return min(found, key=lambda one: one.place, default=None)
 
-    def _beyond(self, run: Path, other: Path, rank: int) -> Iterator[Parting]:
+    def _beyond(self, runs: _Pair, rank: int) -> Iterator[Parting]:
         for step in self._steps:
             names: dict[str, list[str]] = {"loss": [], "gradients": [], "weights": []}
-            for kind, name, value in _apart(run, other, rank, step):
+            for kind, name, value in runs.apart(rank, step):
                 expected = max(self._noise.get((rank, kind, one), 0.0) for one in (name, ""))
                 if name and value > _TIMES * expected:
                     names[kind].append(name)
             yield from (Parting(step, rank, kind, tuple(some)) for kind, some in names.items() if some)
 
 
-def _apart(one: Path, other: Path, rank: int, step: int) -> Iterator[tuple[str, str, float]]:
-    """Kind, name and relative distance of each value of the step; of all of a kind under the name ""."""
-    losses = [_loss_of(run, rank, step) for run in (one, other)]
-    if None not in losses:
-        a, b = (float(loss or "nan") for loss in losses)
-        size = max(abs(a), abs(b))
-        same = losses[0] == losses[1] or size == 0
-        yield (*_LOSS, 0.0 if same else _finite(abs(a - b) / size))
-    values = [kept.read(kept.path_of(run, step, rank=rank))[0] for run in (one, other)]
-    for prefix, kind in _PREFIXES.items():
-        mine, theirs = (
-            {name.removeprefix(prefix): value for name, value in some.items() if name.startswith(prefix)}
-            for some in values
-        )
-        squares = [0.0, 0.0]
-        for name in {**mine, **theirs}:
-            if name not in mine or name not in theirs:
-                yield kind, name, math.inf
-                continue
-            difference, size = _squares(mine[name], theirs[name])
-            squares = [squares[0] + difference, squares[1] + size]
-            yield kind, name, _relative(difference, size)
-        yield kind, "", _relative(*squares)
+class _Pair:
+    """Two runs whose steps are measured."""
 
+    def __init__(self, *runs: Path) -> None:
+        self._runs = runs
+        self._lines = [read_digests(run) for run in runs]
+        self.ranks = [*self._lines[0]]
 
-def _loss_of(run: Path, rank: int, step: int) -> str | None:
-    lines = read_digests(run).get(rank, [])
-    return next((line["loss"]["loss"] for line in lines if line["step"] == step and "loss" in line), None)
+    def apart(self, rank: int, step: int) -> Iterator[tuple[str, str, float]]:
+        """Kind, name and relative distance of each value of the step; of all of a kind under the name ""."""
+        losses = [self._loss_of(lines.get(rank, []), step) for lines in self._lines]
+        if None not in losses:
+            a, b = (float(loss or "nan") for loss in losses)
+            size = max(abs(a), abs(b))
+            same = losses[0] == losses[1] or size == 0
+            yield (*_LOSS, 0.0 if same else _finite(abs(a - b) / size))
+        values = [kept.read(kept.path_of(run, step, rank=rank))[0] for run in self._runs]
+        for prefix, kind in _PREFIXES.items():
+            mine, theirs = (
+                {name.removeprefix(prefix): value for name, value in some.items() if name.startswith(prefix)}
+                for some in values
+            )
+            squares = [0.0, 0.0]
+            for name in {**mine, **theirs}:
+                if name not in mine or name not in theirs:
+                    yield kind, name, math.inf
+                    continue
+                difference, size = _squares(mine[name], theirs[name])
+                squares = [squares[0] + difference, squares[1] + size]
+                yield kind, name, _relative(difference, size)
+            yield kind, "", _relative(*squares)
+
+    @staticmethod
+    def _loss_of(lines: list[dict[str, Any]], step: int) -> str | None:
+        return next((line["loss"]["loss"] for line in lines if line["step"] == step and "loss" in line), None)
 
 
 def _squares(a: Any, b: Any) -> tuple[float, float]:
