@@ -5,7 +5,7 @@
     python tests/trainers/run.py OUT [--only PATTERN] [--quick] [--again] [--page docs/trainers_table.md]
 
 The trainers are those of the interpreter that runs this; what is not installed is left out. What was recorded
-and answered stays in OUT; the page is of all rows that were ever run there.
+and answered stays in OUT; the page is of all rows that were ever run there, and keeps those of others.
 """
 
 from __future__ import annotations
@@ -268,7 +268,8 @@ def main() -> int:
     if asked.page:
         from table import page
 
-        asked.page.write_text(page(list(known.values())))
+        former = asked.page.read_text() if asked.page.is_file() else ""
+        asked.page.write_text(page(list(known.values()), former))
     return 0
 
 
