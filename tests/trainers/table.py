@@ -38,9 +38,9 @@ steps, which the table has, also do what happens once: the median of 145 later s
 has more, 6 are the Python interpreter and 5 the recorder's own code.
 """
 
-FIRST_ASKED = """The other kernels of DeepSpeed ZeRO 3 and of sentence-transformers were accused when they were
-asked first. Rules that the verdict lacked, each with a test of its own, make them silent, asked again about the
-same runs: so these two are no longer kernels that nobody tried a rule on.
+FIRST_ASKED = """The other kernels of DeepSpeed ZeRO 3 and of sentence-transformers were accused when they
+were asked first. Rules that the verdict lacked, each with a test of its own, make them silent, asked again
+about the same runs: so these two are no longer kernels that nobody tried a rule on.
 """
 
 
