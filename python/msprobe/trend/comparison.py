@@ -7,13 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msprobe.files.left_out import left_out
 from msprobe.files.left_out import sentence as missing_words
 from msprobe.files.ranges import which_ranks
 from msprobe.native import NothingToCompare, core
+from msprobe.trend.rounding import is_rounding_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from msprobe._core import MonitorSeries
     from msprobe.files.left_out import LeftOut
     from msprobe.trend.record import Record
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 _EXACT = {"learning_rate", "loss_scale"}
 # Shares of elements beyond a threshold, as metrics of any quantity: rounding moves some of them over it.
 _COUNTS = {"zeros", "agreement", "dead"}
+_ROUNDING = "its gradient is rounding alone, below one unit roundoff of another one's in its module"
 # Differs on another machine, and says nothing about what is computed.
 _NOT_COMPARED = {"step_seconds"}
 
@@ -90,32 +94,63 @@ class Comparison:
 
 def compare(reference: Record, target: Record, progress: Callable[[float], bool] | None = None) -> Comparison:
     """Raises NothingToCompare without a common step or series."""
-    keys = [
-        series.key
+    common = [
+        series
         for series in reference.series
         if series.key in target.numbers and series.quantity not in _NOT_COMPARED
     ]
-    exact = {series.key for series in reference.series if series.quantity in _EXACT}
-    counts = {series.key for series in reference.series if series.metric in _COUNTS}
-    pairs = [(reference.numbers[key], target.numbers[key], key not in exact, key in counts) for key in keys]
-    found, difference, steps = core.monitor_partings(reference.reader, target.reader, pairs, progress)
-    if steps == 0:
-        raise NothingToCompare(
-            f"{reference.path} and {target.path} have no step in common: steps {reference.first} to "
-            f"{reference.last} with {len(reference.series)} series, {target.first} to {target.last} with "
-            f"{len(target.series)}"
-        )
+    exact = {series.key for series in common if series.quantity in _EXACT}
+    counts = {series.key for series in common if series.metric in _COUNTS}
+    silent: set[str] = set()
+    differences = []
+    while True:
+        compared = [one for one in common if not (_is_of_parameter(one) and one.name in silent)]
+        keys = [series.key for series in compared]
+        pairs = [
+            (reference.numbers[key], target.numbers[key], key not in exact, key in counts) for key in keys
+        ]
+        found, difference, steps = core.monitor_partings(reference.reader, target.reader, pairs, progress)
+        if steps == 0:
+            raise NothingToCompare(
+                f"{reference.path} and {target.path} have no step in common: steps {reference.first} to "
+                f"{reference.last} with {len(reference.series)} series, {target.first} to {target.last} with "
+                f"{len(target.series)}"
+            )
+        partings = tuple(Parting(step, keys[pair], *numbers) for pair, step, *numbers in found)
+        if difference is not None:
+            differences.append(Parting(difference[1], keys[difference[0]], *difference[2:]))
+        parted = {
+            compared[pair].name: step for pair, step, *_ in found[::-1] if _is_of_parameter(compared[pair])
+        }
+        more = _rounding_alone(reference, target, parted)
+        if not more:
+            break
+        silent |= more  # so that a parting behind them is seen, and the search goes on behind it
 
-    def named(one: tuple[int, int, float, float, float]) -> Parting:
-        return Parting(one[1], keys[one[0]], one[2], one[3], one[4])
-
+    rank = reference.rank if reference.rank >= 0 else None
     return Comparison(
         reference=reference.name,
         target=target.name,
-        partings=tuple(named(one) for one in found),
-        first_difference=None if difference is None else named(difference),
+        partings=partings,
+        first_difference=differences[0] if differences else None,
         steps=steps,
-        series=len(keys),
+        series=len(common),
         only_reference=sum(series.key not in target.numbers for series in reference.series),
         only_target=sum(series.key not in reference.numbers for series in target.series),
+        left_out=tuple(
+            left_out(_ROUNDING, rank=rank, name=one, is_difference=False) for one in sorted(silent)
+        ),
     )
+
+
+def _is_of_parameter(series: MonitorSeries) -> bool:
+    return series.scope == "parameter"
+
+
+def _rounding_alone(reference: Record, target: Record, parted: dict[str, int]) -> set[str]:
+    """parted: step by name."""
+    return {
+        name
+        for name, step in parted.items()
+        if all(is_rounding_alone(record, name, step) for record in (reference, target))
+    }

@@ -54,7 +54,8 @@ def compare_all_ranks(
     pairs = _pairs(reference, target)
     missing = list(_alone(reference, target))
     if len(pairs) == 1 and not missing:
-        return replace(compare(*pairs[0], progress), left_out=tuple(_steps_alone(*pairs[0])))
+        alone = compare(*pairs[0], progress)
+        return replace(alone, left_out=(*alone.left_out, *_steps_alone(*pairs[0])))
     found: dict[int, Comparison] = {}
     first_error: Error | None = None
     for number, (ours, theirs) in enumerate(pairs):
@@ -68,7 +69,7 @@ def compare_all_ranks(
             first_error = first_error or error
             missing.append(left_out(str(error), rank=ours.rank))
         else:
-            missing += _steps_alone(ours, theirs)
+            missing += [*found[ours.rank].left_out, *_steps_alone(ours, theirs)]
     if not found:
         raise first_error or NothingToCompare(f"{reference.path} and {target.path} have no rank in common")
     rank = min(found, key=lambda one: _order(found[one]))
