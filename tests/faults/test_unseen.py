@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The held-out set is whole: every line that a case changes is in its script. Its answers are asked once, by
-hand (unseen/held_out.py).
+"""The held-out sets are whole: every line that a case changes is in its script. Their answers are asked once,
+by hand (unseen/held_out.py).
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "unseen"))
 
-from cases import CASES, FAULTS, HEALTHY, Case
+from case import Case
+from cases import CASES, SETS
 from recording import numbers_of, runs_of
 
 
-def test_there_are_forty_of_each() -> None:
-    assert (len(FAULTS), len(HEALTHY)) == (40, 40)
+@pytest.mark.parametrize("cases", SETS.values(), ids=SETS)
+def test_there_are_forty_of_each(cases: tuple[Case, ...]) -> None:
+    assert [sum(case.is_healthy == kind for case in cases) for kind in (False, True)] == [40, 40]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,13 +1,14 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The held-out set: records it, checks that it is what it says, and asks about it once.
+"""The held-out sets: records one, checks that it is what it says, and asks about it once.
 
-    python tests/faults/unseen/held_out.py OUT                             records, and checks without asking
-    python tests/faults/unseen/held_out.py OUT --page docs/held_out.md     asks, and writes the page
+    python tests/faults/unseen/held_out.py OUT --set second
+    python tests/faults/unseen/held_out.py OUT --set second --page docs/held_out.md
 
-Needs `transformers`. A set is fair as long as nobody has seen an answer to it: no rule and no number of the
-verdict may be chosen by what comes of it, and each pair is asked once. What stands on the page is spent: it
-is neither recorded nor asked again, and its rows stay as they are.
+The first records and checks without asking, the second asks, too, and writes the page. The set "first" needs
+`transformers`. A set is fair as long as nobody has seen an answer to it: no rule and no number of the verdict
+may be chosen by what comes of it, and each pair is asked once. What stands on the page is spent: it is
+neither recorded nor asked again, and its rows stay as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from cases import CASES, Case  # noqa: E402
+from case import Case  # noqa: E402
+from cases import SETS  # noqa: E402
 from judging import SAME  # noqa: E402
 from recording import folder_of, is_recorded, log_of, numbers_of, record, runs_of  # noqa: E402
 
@@ -100,24 +102,34 @@ def judged(case: Case, content: dict[str, Any]) -> dict[str, Any]:
 
 # ---- the page
 
-_TOP = """# The held-out set
+_TOP = """# Held-out sets
 
-{faults} planted faults and {healthy} healthy pairs on kinds of models that no rule and no number of the
-verdict was tried on before: a diffusion U-Net, Whisper, CLIP, a graph network, a GAN, a recommender, an
-LSTM over packed sequences, PPO, Qwen3-MoE, Mamba-2, segmentation, and two processes with data, fully
-sharded, tensor, optimizer-state, pipeline and expert parallelism. The set was committed before the rules
-changed. Each pair is asked once, at the commit that its row names, and is published as it came out. What was
-asked is spent: rules changed since with its answers in view, and later answers to it say nothing of unseen
-models.
+Each is 40 planted faults and 40 healthy pairs on kinds of models that no rule and no number of the verdict
+was tried on before. A set is committed before the rules change. Each pair is asked once, at the commit that
+its row names, and is published as it came out. What was asked is spent: rules changed since with its answers
+in view, and later answers to it say nothing of unseen models.
 
 Made by one command; `tests/faults/unseen` has the scripts and every changed line:
 
-    python tests/faults/unseen/held_out.py OUT --page docs/held_out.md
+    python tests/faults/unseen/held_out.py OUT --set second --page docs/held_out.md
 
 **first**: the first cause is at the changed line. **named**: another of the causes is. **accused**: a
 healthy pair is said to differ. **differs by**: the largest relative difference of losses and weights,
 measured without msprobe.
+"""
 
+_KINDS = {
+    "first": """a diffusion U-Net, Whisper, CLIP, a graph network, a GAN, a recommender, an LSTM over packed
+sequences, PPO, Qwen3-MoE, Mamba-2, segmentation, and two processes with data, fully sharded, tensor,
+optimizer-state, pipeline and expert parallelism""",
+    "second": """a variational autoencoder, a normalizing flow, WaveNet, a radiance field, MLP-Mixer,
+ConvNeXt, Swin, a Siamese network, sequence to sequence with additive attention, a conditional random field,
+deep Q-learning, soft actor and critic, a world model, RetNet, distillation, a detector, video, spectral
+norms, a Perceiver, a hypernetwork, a deep equilibrium, and two processes with batch norms of both, fully
+sharded parameters in two precisions, and heads divided by hand""",
+}
+
+_SUMMARY = """
 | asked at | what | pairs | outcomes |
 |---|---|---|---|
 """
@@ -138,28 +150,35 @@ def row_of(cell: dict[str, Any], distance: float, commit: str) -> Row:
 
 
 def page_of(rows: dict[str, Row]) -> str:
+    """Of all that was asked, in the order of the sets."""
+    asked = {name: [case for case in cases if case.name in rows] for name, cases in SETS.items()}
+    return _TOP + "".join(_section(name, cases, rows) for name, cases in asked.items() if cases)
+
+
+def _section(name: str, asked: list[Case], rows: dict[str, Row]) -> str:
     kinds = {True: "healthy pairs", False: "faults"}
-    healthy = {case.name for case in CASES if case.is_healthy}
-    text = _TOP.format(faults=len(CASES) - len(healthy), healthy=len(healthy))
-    for commit in dict.fromkeys(row[2] for row in rows.values()):
+    text = f"\n## The {name} set\n\n{_KINDS[name][0].upper()}{_KINDS[name][1:]}.\n{_SUMMARY}"
+    for commit in dict.fromkeys(rows[case.name][2] for case in asked):
         for is_healthy, kind in kinds.items():
             found = [
-                row[1] for name, row in rows.items() if (name in healthy) == is_healthy and row[2] == commit
+                rows[case.name][1]
+                for case in asked
+                if case.is_healthy == is_healthy and rows[case.name][2] == commit
             ]
             counts = ", ".join(f"{found.count(word)} {word}" for word in sorted(set(found)))
             text += f"| `{commit}` | {kind} | {len(found)} | {counts} |\n"
     for is_healthy, kind in reversed(kinds.items()):
-        text += f"\n## {kind.capitalize()}\n\n"
+        text += f"\n### {kind.capitalize()} of the {name} set\n\n"
         text += "| pair | differs by | outcome | asked at | first cause, or the answer |\n"
         text += "|---|---|---|---|---|\n"
-        for name, row in rows.items():
-            if (name in healthy) == is_healthy:
-                text += f"| {name} | {' | '.join(row)} |\n"
-    unasked = [case.name for case in CASES if case.name not in rows]
+        for case in asked:
+            if case.is_healthy == is_healthy:
+                text += f"| {case.name} | {' | '.join(rows[case.name])} |\n"
+    unasked = [case.name for case in SETS[name] if case.name not in rows]
     if unasked:
         text += (
-            f"\n## Not asked\n\n{len(unasked)} of {len(CASES)} pairs were not recorded in the time there "
-            f"was, and not asked; they are not spent: {', '.join(unasked)}.\n"
+            f"\n### Not asked of the {name} set\n\n{len(unasked)} of {len(SETS[name])} pairs were not "
+            f"recorded in the time there was, and not asked; they are not spent: {', '.join(unasked)}.\n"
         )
     return text
 
@@ -168,6 +187,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("out", type=Path, help="folder of recordings and answers")
+    add("--set", choices=sorted(SETS), required=True, help="which of the sets")
     add("--only", metavar="REGEX", default="", help="these cases; never to be asked in parts")
     add("--workers", type=int, default=2)
     add("--recorded", action="store_true", help="only what is recorded; the page names what is not asked")
@@ -175,7 +195,9 @@ def main() -> int:
     options = parser.parse_args()
     page = options.page
     rows = spent_rows(page.read_text(encoding="utf-8")) if page is not None and page.exists() else {}
-    cases = [case for case in CASES if re.search(options.only, case.name) and case.name not in rows]
+    cases = [
+        case for case in SETS[options.set] if re.search(options.only, case.name) and case.name not in rows
+    ]
     out = options.out.resolve()
     if options.recorded:
         cases = [case for case in cases if all(is_recorded(out, run) for run in runs_of(case))]
@@ -200,9 +222,7 @@ def main() -> int:
         cells = dict(zip((case.name for case in cases), pool.map(lambda case: ask(out, case), cases)))
     (out / "held_out.json").write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
     rows |= {case.name: row_of(cells[case.name], furthest(out, case), commit) for case in cases}
-    page.write_text(
-        page_of({case.name: rows[case.name] for case in CASES if case.name in rows}), encoding="utf-8"
-    )
+    page.write_text(page_of(rows), encoding="utf-8")
     return 0
 
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Records the runs of the held-out set with `msprobe run`, each in its own process, as a user does it."""
+"""Records the runs of the held-out sets with `msprobe run`, each in its own process, as a user does it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from cases import Case, Edits, Library
+from case import Case, Edits, Library
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT = 300
