@@ -56,6 +56,7 @@ class DigestRecorder(AlongTheTraining):
         self._inputs: dict[str, str] = {}  # since the last step ended: calls may be seen before a step begins
         self._optimizer: dict[str, str] = {}
         self._schedules: dict[str, str] = {}
+        self._parameters: list[tuple[str, Any]] = []  # as the last step left them
 
     def begin_step(self, step: int) -> None:
         super().begin_step(step)
@@ -64,7 +65,7 @@ class DigestRecorder(AlongTheTraining):
             self._line["initial weights"] = checksums(self.weights())
 
     def end_step(self, step: int) -> None:
-        parameters = self.named("parameters")
+        parameters = self._parameters = self.named("parameters")
         self._line.update(
             inputs=self._inputs,
             optimizer=self._optimizer,
@@ -86,7 +87,10 @@ class DigestRecorder(AlongTheTraining):
 
     def before_update(self, optimizer: Any) -> None:
         """What it will compute with, beside gradients and weights."""
-        names = {id(tensor): name for name, tensor in self.named("parameters")}
+        names = {id(tensor): name for name, tensor in self._parameters}
+        if any(id(one) not in names for group in optimizer.param_groups for one in group["params"]):
+            self._parameters = self.named("parameters")
+            names = {id(tensor): name for name, tensor in self._parameters}
         for number, group in enumerate(optimizer.param_groups):
             if "initial_lr" in group:
                 self._schedules[f"groups.{number}"] = repr(group["initial_lr"])
@@ -122,10 +126,9 @@ def checksums(tensors: Iterable[tuple[str, Any]]) -> dict[str, str]:
             one if type(one) in plain and one.layout is strided else memory_of(one.detach())[0]
             for _, one in named
         ]
-        numbers = iter(torch_adapter().checksums([one for one in memories if not one.is_meta]))
-    return {
-        name: "meta" if one.is_meta else f"{next(numbers):08x}" for (name, _), one in zip(named, memories)
-    }
+        found = torch_adapter().checksums([one for one in memories if not one.is_meta])
+    numbers = map("{:08x}".format, found)
+    return {name: "meta" if one.is_meta else next(numbers) for (name, _), one in zip(named, memories)}
 
 
 # ---- reading

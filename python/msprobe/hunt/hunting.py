@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from msprobe.hunt.candidates import Setting, settings_of, values_of
 from msprobe.hunt.following import DRAWN, Follower
 from msprobe.hunt.reproduction import write_call, write_change
 from msprobe.hunt.runs import Hunt, OutOfRuns, Runs
-from msprobe.hunt.values import WORDS, Put, proved_by_values
+from msprobe.hunt.values import WORDS, NotRepeated, Put, proved_by_values
 from msprobe.native import Error
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
 
 _RECORDED = "0-2"
 _LAST_RECORDED = 2
+_NO_RULER = (
+    "all was judged to the bit, as the reference repeats itself; a target that rounds otherwise needs "
+    "--target-env or --target-python, in which the reference is run, too"
+)
+"""Of what is not proved where there is no noise to measure by."""
 _FED_OF_STAGE = {
     "data": ("feed.inputs", "feed.random"),
     "initial weights": ("feed.weights",),
@@ -160,21 +166,29 @@ class _Hunting:
             compiled = self._of_compiler()
             if compiled is not None:
                 return compiled
-        puts = _puts(left)
-        proved = None
-        if puts:
-            has_noise = self._follower.knows_noise
-            proved = proved_by_values(
-                self._runs, puts, left.parting, settings, self._behind, has_noise=has_noise
-            )
+        puts, proved = _puts(left), None
+        repeats = None if self._follower.knows_noise else self._repeats
+        with contextlib.suppress(NotRepeated):
+            if puts:
+                proved = proved_by_values(self._runs, puts, left.parting, settings, self._behind, repeats)
         if proved is not None:
             return self._of_values(proved, settings)
         return self._of_noise() or self._unproved(parting, found.causes)
+
+    def _repeats(self, run: Path, stop: int) -> bool:
+        """The nodes of a run that keeps calls of modules may make it another one than the plain run."""
+        plain = self._runs.folder("reference", "1")
+        return (
+            first_parting(plain, run, ignores=DRAWN, steps=(0, stop)) is None
+            or first_parting(plain, self._again(), ignores=DRAWN) is None
+        )
 
     def _unproved(self, parting: Parting, causes: Sequence[Suspected]) -> Answer:
         proof = (
             "not proved: no setting that differs mends it, and neither does what was put in of the reference"
         )
+        if not self._follower.knows_noise and self.asked.reference_there is None:
+            proof += f"; {_NO_RULER}"
         sentence = self._suspected or f"First difference: {parting.said}"
         if causes:
             again = [
@@ -344,7 +358,8 @@ class _Hunting:
         said = f"what torch.compile's {backend} makes of it"
         proof = f"with {last.said} the target follows the reference to the bit"
         proof += f"; with {change.said} it leaves it at step {leaves.step}"
-        return self._ended("proved", f"Proved: {said}", proof, [Cause(said, (last.said,))])
+        lines = write_change(self._folder(), [(last, change.value)])
+        return self._ended("proved", f"Proved: {said}", proof, [Cause(said, (last.said,))], lines)
 
     def _of_values(self, proved: Proved, settings: Sequence[Setting]) -> Answer:
         puts = proved.puts
@@ -354,7 +369,9 @@ class _Hunting:
         mended = " and ".join([*(one.mended().said for one in settings), *words])
         proof = f"with {mended} the target follows it {proved.words}"
         if proved.leaves is not None:
-            proof += f"; with those of the target the reference leaves it at step {proved.leaves.step}"
+            broken = " and ".join(one.broken().said for one in settings)
+            theirs = "those of the target" if puts else broken
+            proof += f"; with {theirs} the reference leaves it at step {proved.leaves.step}"
             proof += f", and is the target {proved.words}" if proved.is_target else ""
         put = {one.name.partition(".")[2] for one in puts}
         again = [one.said for one in self._runs.made_again if one.makes_difference and one.module in put]
@@ -364,7 +381,7 @@ class _Hunting:
             *(_cause_of(one) for one in puts),
         ]
         what = " and ".join(one.said for one in causes)
-        files = self._call_again(puts[0].suspected)
+        files = self._call_again(puts[0].suspected) if puts else []
         if settings:
             files += write_change(self._folder(), [(one.mended(), one.target) for one in settings])
         return self._ended(*_judged(what, proved.leaves), proof, causes, files)

@@ -52,6 +52,9 @@ def _lines(change: Change, now: str) -> list[str]:
             return [f"torch.use_deterministic_algorithms({bool(value)}){was}"]
         is_function = setter_of(name) is not None
         return [f"torch.set_{name}({value!r}){was}" if is_function else f"torch.{name} = {value!r}{was}"]
+    if room == "compile":
+        partial = f"functools.partial(torch.compile, backend={change.value!r})"
+        return ["import functools", f"torch.compile = {partial}{was}; before the model is compiled"]
     if room == "clip":
         return [f"# the argument {name} of the function that clips gradients: {value!r}{was}"]
     if room != "module":

@@ -69,10 +69,21 @@ class Proved:
     """How the target follows the reference: "to the bit", "within its noise"."""
 
 
+class NotRepeated(Exception):
+    """Two runs of the reference are not equal to the bit, and its noise is not measured."""
+
+
 class Suspects(Protocol):
     def __call__(self, parting: Parting, changes: tuple[Change, ...]) -> list[Put]:
         """What can be put in where the target with these changes leaves the reference, the likeliest
         first.
+        """
+
+
+class Repeats(Protocol):
+    def __call__(self, run: Path, stop: int) -> bool:
+        """Whether the reference is the same to the bit in this run of it, which stops there, or else in a
+        plain one.
         """
 
 
@@ -82,14 +93,14 @@ def proved_by_values(
     parting: Parting,
     settings: Sequence[Setting],
     suspects: Suspects,
-    *,
-    has_noise: bool,
+    repeats: Repeats | None,
 ) -> Proved | None:
     """The least of what can be put in with which the target, with the settings of the reference, follows from
-    the step that parts on; None: there is nothing. Where it follows for longer, the search goes on behind it.
-    has_noise: the reference does not repeat itself to the bit. Raises OutOfRuns, InvalidArgument.
+    the step that parts on, beyond the noise nothing; None: there is nothing. Where it follows for longer, the
+    search goes on behind it. repeats: None: it is known that the reference does not, and its noise is
+    measured. Raises NotRepeated, OutOfRuns, InvalidArgument.
     """
-    return _ByValues(runs, parting, settings, suspects, has_noise=has_noise).of(list(puts))
+    return _ByValues(runs, parting, settings, suspects, repeats).of(list(puts))
 
 
 class _ByValues:
@@ -99,16 +110,16 @@ class _ByValues:
         parting: Parting,
         settings: Sequence[Setting],
         suspects: Suspects,
-        *,
-        has_noise: bool,
+        repeats: Repeats | None,
     ) -> None:
         self._runs = runs
         self._at = parting
         self._steps = (parting.step, parting.step + STEPS_AFTER)
         self._settings = settings
         self._suspects = suspects
-        self._words = "within its noise" if has_noise else "to the bit"
-        self._measured = VALUES if has_noise else ()
+        self._repeats = repeats
+        self._words = "within its noise" if repeats is None else "to the bit"
+        self._measured = VALUES if repeats is None else ()
         self._ruler: Ruler | None = None
         self._found: list[Put] = []  # with which the target follows for longer
         self._furthest: tuple[list[Put], Parting] | None = None
@@ -150,12 +161,27 @@ class _ByValues:
         """Those with which the target follows to the end: one of `puts`, or several."""
         self._furthest = None
         puts = self._keep(puts)
+        if self._ruler is not None and not self._found:
+            alone = self._alone()
+            if alone is None:
+                return [] if self._settings else None
+            self._at = alone
         found = next((some for some in ([*self._found, one] for one in puts) if self._follows(some)), None)
         if found is None and len(puts) > 1 and self._follows([*self._found, *puts]):
             found = [*self._found, *puts]
         if found is None or len(found) == 1:
             return found
         return needed_of(found, self._follows, least=1 if self._found else 2)
+
+    def _alone(self) -> Parting | None:
+        """Where the target leaves the reference with nothing put in: what is within the noise is no cause."""
+        reference, run = self._kept
+        changes = tuple(one.mended() for one in self._settings)
+        if changes:
+            run = self._with("target", (), reference, changes) or run
+        parts = self._parting(reference, run, ())
+        self._runs.note_parting("target", changes, parts, *self._said)
+        return parts
 
     def _keep(self, puts: list[Put]) -> list[Put]:
         """Both sides keep the values; those of `puts` that can be kept."""
@@ -192,12 +218,13 @@ class _ByValues:
         return [one for one in puts if not _has_nodes(one)]
 
     def _measure(self, name: str, options: dict[str, Any]) -> None:
-        """The noise of the runs that keep values, and where these part beyond it."""
-        if self._measured:
-            reference, target = self._kept
+        """The noise of the runs that keep values, before any is put in: it would be proved as a cause."""
+        reference = self._kept[0]
+        if self._repeats is None:
             again = self._runs.run("reference", f"{name}_again", keeps_modules=self._modules, **options)
             self._ruler = Ruler(reference, again, self._steps)
-            self._at = self._ruler.parting(reference, target, _PUT_IN) or self._at
+        elif not self._repeats(reference, self._steps[1]):
+            raise NotRepeated
 
     def _in_order(self, puts: list[Put]) -> list[Put]:
         """A module whose calls make the difference themselves comes first, one that inherited it last."""
@@ -212,8 +239,7 @@ class _ByValues:
         if run is None:
             return False
         parts = self._parting(reference, run, puts)
-        said = f"follows the reference {self._words}", "leaves it at"
-        self._runs.note_parting("target", self._changes(puts, reference, changes), parts, *said)
+        self._runs.note_parting("target", self._changes(puts, reference, changes), parts, *self._said)
         best = self._at if self._furthest is None else self._furthest[1]
         if parts is not None and parts.place > best.place:
             self._furthest = list(puts), parts
@@ -239,13 +265,18 @@ class _ByValues:
             self._runs.note_parting("target", self._changes(puts, target), parts, *said)
         return run is not None and parts is None
 
+    @property
+    def _said(self) -> tuple[str, str]:
+        return f"follows the reference {self._words}", "leaves it at"
+
     def _with(
         self, side: str, puts: Sequence[Put], values: Path, changes: tuple[Change, ...] = ()
     ) -> Path | None:
         modules = tuple(one for one in self._modules if all(_module_of(put) != one for put in puts))
         options = {"stop": self._steps[1], "keeps": self._steps, "keeps_modules": modules}
         changes = self._changes(puts, values, changes)
-        return self._runs.tried(side, changes, keeps_values=self._measured, **options)
+        name = "" if puts else f"{_KEPT}_with_settings"  # beside the run that keeps nothing
+        return self._runs.tried(side, changes, name=name, keeps_values=self._measured, **options)
 
     def _changes_of_target(self, puts: Sequence[Put]) -> tuple[Change, ...]:
         return self._changes(puts, self._kept[0], tuple(one.mended() for one in self._settings))

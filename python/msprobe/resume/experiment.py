@@ -45,7 +45,7 @@ class Resume:
 
 
 def resume(asked: Resume) -> Answer:
-    """Raises InvalidArgument where a run fails or leaves no checkpoint, and IoError."""
+    """Raises InvalidArgument where a run fails, leaves no checkpoint or is not repeated, and IoError."""
     answer = _Resuming(asked).answer()
     write_text(asked.output / FILE, answer.json())
     return answer
@@ -61,6 +61,7 @@ class _Resuming:
         asked = self.asked
         straight = self._run("straight", stop=asked.at + asked.after).folder
         self.stopped = self._run("stopped", stop=asked.at)
+        self._check_repeats(straight, self.stopped.folder)
         resumed = self._resumed("resumed")
         begins, ignored = _beginning(straight, resumed, asked.at)
         if ignored:
@@ -90,6 +91,14 @@ class _Resuming:
             tuple(self.trials),
             self._saved() if self._is_told else "",
         )
+
+    def _check_repeats(self, straight: Path, stopped: Path) -> None:
+        parting = first_parting(straight, stopped, ignores=_DRAWN, steps=(0, self.asked.at))
+        if parting is not None:
+            raise InvalidArgument(
+                f"{self.asked.command.said}: expected a training that repeats itself to the bit, found two "
+                f"runs that diverge at {parting.said}, before any resume; ask msprobe repeat why"
+            )
 
     def _missing(self, at: int) -> list[str]:
         """The smallest part of the state that has to be restored; nothing where all of it is not enough."""

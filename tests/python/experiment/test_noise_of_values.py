@@ -11,6 +11,8 @@ import torch
 from msprobe.experiment import kept
 from msprobe.experiment.digests import Parting
 from msprobe.experiment.ruler import Ruler
+from msprobe.hunt.candidates import Setting
+from msprobe.hunt.values import NotRepeated, Put, proved_by_values
 
 STEPS = (1, 3)
 
@@ -76,3 +78,63 @@ def test_a_gradient_that_one_run_alone_has_is_beyond_all_noise(run, ruler, tmp_p
     kept.write(kept.path_of(other, 1, rank=0), {"update.weights.w": torch.ones(64)}, {})
     found = ruler.parting(tmp_path / "reference", other, ())
     assert found == Parting(1, 0, "gradients", ("w",))
+
+
+class Runs:
+    """In the place of those of a hunt: folders that are there."""
+
+    made_again = ()
+
+    def __init__(self, kept, again, mended, broken):
+        self._kept, self._again = kept, again
+        self._with_settings = {"target": mended, "reference": broken}
+        self.put_in = []
+
+    def both_keep(self, *_, **__):
+        return self._kept
+
+    def run(self, *_, **__):
+        return self._again
+
+    def tried(self, side, changes, **_):
+        self.put_in += [change.name for change in changes if change.name.startswith("feed.")]
+        return self._with_settings[side]
+
+    def note_parting(self, *_):
+        pass
+
+
+@pytest.fixture
+def proved(run):
+    """proved(repeats, distance of the target that has the reference's setting) -> what is proved, put in."""
+
+    def prove(repeats, distance):
+        kept = [run("reference"), run("target", weight=1.0)]
+        mended = run("mended", 1 + distance, distance, distance)
+        runs = Runs(kept, run("again", 1 + 1e-6, 1e-6, 1e-6), mended, run("broken", weight=1.0))
+        at = Parting(STEPS[0], 0, "loss")
+        settings = [Setting("0.eps", "0.1", "1e-5", 1, "0.eps")]
+        try:
+            found = proved_by_values(
+                runs, [Put("feed.weights", at, [])], at, settings, lambda *_: [], repeats
+            )
+        finally:
+            assert not runs.put_in or distance > 1e-6
+        return found, runs.put_in
+
+    return prove
+
+
+def test_nothing_is_put_in_before_the_noise_is_measured(proved):
+    with pytest.raises(NotRepeated):
+        proved(lambda *_: False, 0.0)
+
+
+def test_what_is_within_the_noise_is_no_second_cause(proved):
+    found, put_in = proved(None, 1e-6)
+    assert (found.puts, found.words, found.leaves.kind, put_in) == ((), "within its noise", "weights", [])
+    assert found.is_target
+
+
+def test_what_is_beyond_the_noise_is_searched_for(proved):
+    assert proved(None, 1e-3) == (None, ["feed.weights"])

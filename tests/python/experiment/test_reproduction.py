@@ -33,6 +33,13 @@ def test_the_lines_of_a_change_set_what_was_proved(tmp_path):
     assert path.read_text().count("# was other") == len(changes)
 
 
+def test_the_lines_of_a_compiler_s_change_have_the_model_compiled_with_it(tmp_path, monkeypatch):
+    (path,) = write_change(tmp_path, [(Change("compile.backend", "eager"), "inductor")])
+    monkeypatch.setattr(torch, "compile", lambda model, *, backend: (model, backend))
+    exec(path.read_text(), {"torch": torch})
+    assert torch.compile("model") == ("model", "eager")
+
+
 def test_what_no_line_sets_is_a_remark(tmp_path):
     change = Change("env.OMP_NUM_THREADS", "1")
     (path,) = write_change(tmp_path, [(change, "2\nimport os")])

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import planted_resumes as planted
+import planted_sources
 import pytest
 from msprobe import cli
 
@@ -60,6 +61,16 @@ def test_a_resume_that_ignores_the_checkpoint(resume):
     code, answer, said = resume("ignores")
     assert (code, answer["ignored"]) == (1, True)
     assert "ignores the checkpoint" in said
+
+
+def test_a_training_that_does_not_repeat_itself_is_not_judged(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    script = shlex.quote(str(Path(planted_sources.__file__)))
+    command = f"{shlex.quote(sys.executable)} {script} time_seed"
+    assert cli.main(["resume", "--quiet", "--at", "2", command]) == 2
+    said = capsys.readouterr().err
+    assert "expected a training that repeats itself to the bit" in said
+    assert "diverge at step 0: initial weights" in said
 
 
 @pytest.mark.skipif(not ALL, reason="MSPROBE_TEST_SLOW=experiments")
