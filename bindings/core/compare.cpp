@@ -92,22 +92,23 @@ void register_compare(py::module_& m) {
       .def(
           "walk",
           [](ComparedPair& self, int step, int rank, const compare::StepWalk* before, unsigned threads,
-             std::optional<py::list> places) {
+             std::optional<py::list> places, const compare::ModelChanges& model) {
             std::vector<compare::Judged> seen;
             std::function<void(const compare::Judged&)> observer;
             if (places) observer = [&](const compare::Judged& one) { seen.push_back(one); };
             compare::StepWalk walk;
             {
               const py::gil_scoped_release no_gil;
-              self.distances = compare::distances(self.pair, self.metrics, threads);
-              walk =
-                  compare::walk_step(self.pair, self.metrics, self.distances, step, rank, before, observer);
+              if (self.distances.empty())
+                self.distances = compare::distances(self.pair, self.metrics, threads);
+              walk = compare::walk_step(self.pair, self.metrics, self.distances, step, rank, before, observer,
+                                        model);
             }
             for (const compare::Judged& one : seen) places->append(judged(one));
             return walk;
           },
           py::kw_only(), py::arg("step"), py::arg("rank"), py::arg("before") = nullptr,
-          py::arg("threads") = 0, py::arg("places") = py::none())
+          py::arg("threads") = 0, py::arg("places") = py::none(), py::arg("model") = compare::ModelChanges())
       .def("frames", &frames, py::arg("record"));
 
   m.def(

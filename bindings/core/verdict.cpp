@@ -223,12 +223,12 @@ StepWalk walk_of(const py::dict& from) {
 
 Verdict judge(const std::vector<const StepWalk*>& walks,
               const std::vector<std::vector<const StepWalk*>>& noise,
-              const std::map<std::string, double>& amplification) {
+              const std::map<std::string, double>& amplification, const compare::ModelChanges& model) {
   KnownNoise seen;
   for (const auto& run : noise) seen.add(run);
   for (const auto& [record, factor] : amplification) seen.add_amplification(record, factor);
   const bool is_known = !noise.empty() || !amplification.empty();
-  return compare::judge(walks, is_known ? &seen : nullptr);
+  return compare::judge(walks, is_known ? &seen : nullptr, model);
 }
 
 }  // namespace
@@ -330,7 +330,7 @@ void register_verdict(py::module_& m) {
     return result;
   });
   m.def("verdict_rules", &compare::verdict_rules);
-  m.def("set_verdict_number", &compare::set_verdict_number, py::arg("name"), py::arg("value"));
+  m.def("verdict_switches", &compare::verdict_switches);
   m.def("opaque_limit", [](double entered) { return compare::opaque_limit(entered); }, py::arg("entered"));
   m.def(
       "suspects_of_nodes",
@@ -350,5 +350,6 @@ void register_verdict(py::module_& m) {
   m.def("judge", &judge, py::arg("walks"), py::kw_only(),
         py::arg("noise") = std::vector<std::vector<const StepWalk*>>(),
         py::arg("amplification") = std::map<std::string, double>(),
+        py::arg("model") = compare::ModelChanges(),
         py::call_guard<py::gil_scoped_release>());  // who waits for it is told so, by another thread
 }

@@ -1,98 +1,91 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Asks `msprobe compare` about pairs of dumps: each in a process of its own, forked from one that has the
-command's modules, so that a question costs no more than the answer.
+"""Asks the verdict about pairs of dumps, in this process: each dump is read once, however often it is asked.
+What the command makes of an answer is tested by test_faces.py.
 """
 
 from __future__ import annotations
 
-import importlib
-import os
-import select
-import shutil
-import signal
-import sys
+import re
 import tempfile
 import time
-import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from judging import Answer, answer_of
+from judging import Answer, culprit_of
+from recordings import without_diagnosis
 
-TIMEOUT = 120.0
+Model = Mapping[str, float]
+"""Numbers and rules of the verdict that are other ones: by name, 0 switches a rule off."""
 
 
-def prepare() -> None:
-    """Imports what the command imports, once."""
-    for name in ("msprobe.cli", "msprobe.compare.command", "msprobe.compare.run", "msprobe.compare.outputs"):
+@dataclass(frozen=True)
+class Question:
+    """A pair of dumps, and what is asked of it."""
+
+    name: str
+    """Table, column and pair."""
+    golden: Path
+    target: Path
+    outcome: Callable[[Answer], str]
+    """Of FAULT_OUTCOMES, or of HEALTHY_OUTCOMES."""
+    is_bare: bool = False
+    """Without `diagnosis.json`: what the configuration of mindstudio-probe records."""
+
+    def answers(self, models: Iterable[Model] = ({},)) -> list[Answer]:
+        """Under each of these models. An error of msprobe is an answer, too."""
+        begin = time.process_time()
         try:
-            importlib.import_module(name)
-        except ModuleNotFoundError:  # has another name in this version: only slower
-            continue
+            dumps = _Dumps(self.golden, self.target, is_bare=self.is_bare)
+        except Exception as error:
+            return [Answer(fault=repr(error)) for _ in models]
+        reading = time.process_time() - begin
+        return [dumps.judged(model, reading) for model in models]
 
 
-def compare(golden: Path, target: Path, out: Path | None = None, options: tuple[str, ...] = ()) -> Answer:
-    """The answer to one pair; `out`: where the command's files are left."""
-    folder = out or Path(tempfile.mkdtemp(prefix="msprobe-table-", dir=_memory()))
-    try:
-        words = [
-            "compare",
-            str(golden),
-            str(target),
-            "-o",
-            str(folder),
-            "--quiet",
-            "--force",
-            "--format",
-            "csv",
-            "-c",
-            *options,
-        ]
-        code, seconds, text = _run(words)
-        if code is None:
-            return Answer(fault=f"no answer within {TIMEOUT:.0f} s", seconds=seconds)
-        return answer_of(folder, code, seconds, text)
-    finally:
-        if out is None:
-            shutil.rmtree(folder, ignore_errors=True)
+class _Dumps:
+    def __init__(self, golden: Path, target: Path, *, is_bare: bool) -> None:
+        from msprobe import _core
+
+        with tempfile.TemporaryDirectory() as folder:
+            sides = [golden, target]
+            if is_bare:
+                sides = [without_diagnosis(dump, Path(folder, side)) for dump, side in zip(sides, ("a", "b"))]
+            theirs, ours = map(by_place, sides)
+            self.is_whole = theirs.keys() == ours.keys()
+            self.pairs = [
+                (*place, _core.open_dump_pair(ours[place], theirs[place], threads=1))
+                for place in sorted(theirs.keys() & ours.keys())
+            ]
+
+    def judged(self, model: Model, seconds: float) -> Answer:
+        from msprobe import _core
+
+        begin = time.process_time()
+        changes: dict[str, Any] = {"model": model} if model else {}
+        walks: list[Any] = []
+        last: dict[int, Any] = {}
+        try:
+            for step, rank, pair in self.pairs:
+                last[rank] = pair.walk(step=step, rank=rank, before=last.get(rank), threads=1, **changes)
+                walks.append(last[rank])
+            verdict = _core.judge(walks, **changes)
+        except Exception as error:
+            return Answer(fault=repr(error))
+        status = verdict.status if self.is_whole or verdict.status == "differ" else "incomplete"
+        culprits = tuple(culprit_of(one) for one in verdict.culprits)
+        return Answer(status, culprits, seconds=seconds + time.process_time() - begin)
 
 
-def _memory() -> str | None:
-    return "/dev/shm" if os.path.isdir("/dev/shm") else None
-
-
-def _run(words: list[str]) -> tuple[int | None, float, str]:
-    """Exit code (None: it took too long), seconds of processor time, what it printed."""
-    with tempfile.TemporaryFile() as log:
-        child = os.fork()
-        if child == 0:
-            _be_the_command(words, log.fileno())
-        end = time.monotonic() + TIMEOUT
-        descriptor = os.pidfd_open(child)
-        in_time = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0]
-        os.close(descriptor)
-        if not in_time:
-            os.kill(child, signal.SIGKILL)
-        _, status, usage = os.wait4(child, 0)
-        log.seek(0)
-        text = log.read().decode(errors="replace")
-    code = os.waitstatus_to_exitcode(status) if in_time else None
-    return code, usage.ru_utime + usage.ru_stime, text
-
-
-def _be_the_command(words: list[str], log: int) -> None:
-    code = 70
-    try:
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        from msprobe.cli import main
-
-        code = main(words)
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 2
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+def by_place(folder: Path) -> dict[tuple[int, int], Path]:
+    """dump.json by step and rank."""
+    found = {}
+    for path in sorted(folder.rglob("dump.json")):
+        step, rank = (
+            next((int(one.name[4:]) for one in path.parents if re.fullmatch(rf"{word}\d+", one.name)), 0)
+            for word in ("step", "rank")
+        )
+        found[step, rank] = path
+    return found

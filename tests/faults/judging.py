@@ -6,10 +6,8 @@ verdict.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 # Statuses of verdict.json. Those of exit code 0, which say that the runs follow each other ...
@@ -44,17 +42,22 @@ class Expectation:
         )
 
 
+def culprit_of(finding: Any) -> dict[str, Any]:
+    """A Finding of msprobe."""
+    keys = ("kind", "name", "module", "operator", "step", "rank", "record")
+    return {key: getattr(finding, key) for key in keys}
+
+
 NOTHING = Expectation(frozenset(), -1, ())
 """No culprit is right."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the command said. `fault`: why there is no verdict, or how its files contradict each other."""
+    """What the verdict is. `fault`: why there is none."""
 
     status: str = ""
     culprits: tuple[dict[str, Any], ...] = ()
-    sentence: str = ""
     fault: str = ""
     seconds: float = field(default=0.0, compare=False)
     """Of processor time."""
@@ -79,14 +82,12 @@ class Answer:
         return "same" if self.is_same else "unexplained"
 
     def as_json(self) -> dict[str, Any]:
-        keys = ("kind", "name", "module", "operator", "step", "rank")
-        culprits = [{key: culprit.get(key) for key in keys} for culprit in self.culprits]
-        found = {"status": self.status, "culprits": culprits, "seconds": round(self.seconds, 3)}
+        found = {"status": self.status, "culprits": list(self.culprits), "seconds": round(self.seconds, 3)}
         return {**found, "fault": self.fault} if self.fault else found
 
     @classmethod
     def of_json(cls, cell: dict[str, Any]) -> Answer:
-        return cls(cell["status"], tuple(cell["culprits"]), "", cell.get("fault", ""), cell["seconds"])
+        return cls(cell["status"], tuple(cell["culprits"]), cell.get("fault", ""), cell["seconds"])
 
     @property
     def first(self) -> str:
@@ -96,20 +97,3 @@ class Answer:
         culprit = self.culprits[0]
         place = culprit.get("name") or culprit.get("module")
         return f"{culprit.get('kind')} {place}, step {culprit.get('step')}, rank {culprit.get('rank')}"
-
-
-def answer_of(folder: Path, code: int, seconds: float = 0.0, stderr: str = "") -> Answer:
-    """From what the command left in its output folder."""
-    if code not in (0, 1):
-        return Answer(fault=f"exit code {code}: {stderr.strip()[-200:]}", seconds=seconds)
-    try:
-        verdict = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
-        status, culprits = verdict["status"], tuple(verdict["culprits"])
-    except (OSError, ValueError, KeyError) as error:
-        return Answer(fault=f"verdict.json: {error!r}", seconds=seconds)
-    fault = ""
-    if status not in (*SAME, *DIFFER, *INCOMPLETE):
-        fault = f"unknown status {status}"
-    elif (status in SAME) != (code == 0):
-        fault = f"status {status}, exit code {code}"
-    return Answer(status, culprits, str(verdict.get("sentence", "")), fault, seconds)

@@ -8,13 +8,14 @@ from typing import Any
 
 _TOP = """# How often the verdict is right
 
-Made by one command, which records {faults} planted faults and {healthy} healthy runs, asks `msprobe compare`
-about each, and judges the answers:
+Made at commit `{commit}` by one command, which records {faults} planted faults and {healthy} healthy runs,
+judges each pair, and compares the answers with what was planted:
 
-    python tests/faults/table.py CACHE -o RESULTS --page docs/verdict_table.md
+    python tests/faults/table.py CACHE -o RESULTS{options} --page docs/verdict_table.md
 
-`tests/faults/README.md` says what is planted and how it is judged. RESULTS has the answer to each pair. Made
-with msprobe {version}.
+It asks the judgement that `msprobe compare`, `diagnose` and the graph share, without the command around it:
+each dump is read once. `tests/faults/README.md` says what is planted and how it is judged. RESULTS has the
+answer to each pair.
 
 * **float32**; **autocast**: to bfloat16; **bfloat16**: weights and data, too; **float16**: autocast, with a
   scaled loss.
@@ -29,7 +30,7 @@ with msprobe {version}.
 * **called the same**: pairs that differ beyond rounding, and of which it is said that the runs follow each
   other. The worst answer.
 * **accused**: healthy runs of which it is said that they do not.
-* **s**: processor time of one comparison, median.
+* **s**: processor time to read and judge one pair, median.
 
 """
 
@@ -39,13 +40,14 @@ _HEAD = (
 )
 
 
-def page_of(cells: dict[str, dict[str, Any]], identity: dict[str, str]) -> str:
+def page_of(cells: dict[str, dict[str, Any]], identity: dict[str, str], options: str = "") -> str:
+    """`options`: of the command, where not everything was asked."""
     from table import in_order, summary
 
     columns = [(name, summary(items)) for name, items in in_order(cells)]
     most = max((found["faults"] for _, found in columns), default=0)
     healthy = max((found["healthy"] for _, found in columns), default=0)
-    text = _TOP.format(faults=most, healthy=healthy, version=identity["version"])
+    text = _TOP.format(faults=most, healthy=healthy, commit=identity["commit"], options=options)
     text += f"| {' | '.join(_HEAD)} |\n|{'---|' * len(_HEAD)}\n"
     text += "".join(_row(name, found) for name, found in columns)
     wrong = [line for name, found in columns for line in _wrong(name, found)]

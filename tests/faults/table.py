@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""How well `msprobe compare` judges pairs of runs: one table over all faults and healthy runs, in every
+"""How well the verdict judges pairs of runs: one table over all faults and healthy runs, in every
 precision, with and without rounding noise, of every task, with and without `diagnosis.json`.
 
     python tests/faults/table.py CACHE -o results.json                 record what is missing, ask, judge
@@ -19,9 +19,8 @@ import fnmatch
 import hashlib
 import json
 import multiprocessing
-import os
-import shutil
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Iterable
@@ -33,6 +32,7 @@ HERE = str(Path(__file__).resolve().parent)
 if HERE not in sys.path:
     sys.path.insert(0, HERE)
 
+from asking import Question  # noqa: E402
 from judging import FAULT_OUTCOMES, HEALTHY_OUTCOMES, NOTHING, SAME, Answer  # noqa: E402
 from run import Case  # noqa: E402
 
@@ -67,9 +67,14 @@ def wanted_columns(patterns: Iterable[str]) -> list[str]:
 
 
 def tasks_of(case: Case, columns: Iterable[str]) -> list[str]:
-    """The dumps of this case that these columns need; those with checksums tell what there is to be found."""
+    """The dumps of this case that these columns need. Those with checksums tell what there is to be found:
+    of a fault, what it is without noise.
+    """
+    from truth import is_read
+
     found = {name.split("/")[2] for name in columns if name.startswith(f"{case.precision}/")}
-    return [task for task in TASKS if task == "md5" or (task in found and case.mode != "noise2")]
+    found = set() if case.mode == "noise2" else found
+    return [task for task in TASKS if task in found or (task == "md5" and is_read(case))]
 
 
 # ---- the stages
@@ -98,21 +103,13 @@ def record_all(cache: Path, cases: list[Case], columns: list[str], workers: int)
 
 
 def ask_all(cache: Path, jobs: list[tuple[Case, list[str]]], results: Results, workers: int) -> None:
-    """Asks, and measures for all results what there is to be found."""
-    import asking
-    from truth import truths
-
+    """Asks, and measures what there is to be found."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=asking.prepare) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
         asked = {pool.submit(ask_case, cache, case, columns): case for case, columns in jobs}
         progress = Progress("asked", len(jobs))
         for future in as_completed(asked):
             results.add(asked[future].name, future.result())
-            progress.one()
-        measured = [pool.submit(truths, cache, case) for case in results.cases]
-        progress = Progress("measured", len(measured))
-        for future in as_completed(measured):
-            future.result()
             progress.one()
 
 
@@ -121,7 +118,24 @@ def ask_case(cache: Path, case: Case, columns: list[str]) -> dict[str, Cell]:
     from truth import truths
 
     truths(cache, case)  # measured here, where other processes do the same
-    return {name: {**_ask(cache, case, name), "recording": recording_of(case)} for name in columns}
+    return {
+        name: {**question(cache, case, name).answers()[0].as_json(), "recording": recording_of(case)}
+        for name in columns
+    }
+
+
+def question(cache: Path, case: Case, column: str) -> Question:
+    from recordings import dump_of, golden_of
+
+    *_, task, kind = column.split("/")
+    golden, target = dump_of(cache, golden_of(case), task), dump_of(cache, case, task)
+
+    def outcome(answer: Answer) -> str:
+        cells = {column: {case.name: answer.as_json()}}
+        judge(cache, cells)
+        return str(cells[column][case.name]["outcome"])
+
+    return Question(f"plants/{column}/{case.name}", golden, target, outcome, kind == "bare")
 
 
 def recording_of(case: Case) -> str:
@@ -129,23 +143,6 @@ def recording_of(case: Case) -> str:
     from recordings import fingerprint
 
     return fingerprint(case)[:8]
-
-
-def _ask(cache: Path, case: Case, name: str) -> Cell:
-    import asking
-    from recordings import dump_of, golden_of, without_diagnosis
-
-    *_, task, kind = name.split("/")
-    golden, target = dump_of(cache, golden_of(case), task), dump_of(cache, case, task)
-    if kind == "diagnosis":
-        return asking.compare(golden, target).as_json()
-    # of this process: others may need the same reference
-    bare = [without_diagnosis(dump, dump.with_name(f"bare.{os.getpid()}")) for dump in (golden, target)]
-    try:
-        return asking.compare(*bare).as_json()
-    finally:
-        for folder in bare:
-            shutil.rmtree(folder)
 
 
 def judge(cache: Path, cells: Cells) -> None:
@@ -214,7 +211,7 @@ class Results:
         self._written = time.monotonic()
         if path.exists() and not again:
             content = json.loads(path.read_text())
-            if content["msprobe"] == self.identity:
+            if content["msprobe"]["sha256"] == self.identity["sha256"]:
                 self.cells = content["cells"]
 
     def add(self, name: str, cells: dict[str, Cell]) -> None:
@@ -222,12 +219,6 @@ class Results:
             self.cells.setdefault(key, {})[name] = cell
         if time.monotonic() - self._written > 60:
             self._write({})
-
-    @property
-    def cases(self) -> list[Case]:
-        """Of all answers."""
-        keys = {(*column.split("/")[:2], name) for column, items in self.cells.items() for name in items}
-        return [case_of(*key) for key in sorted(keys)]
 
     def has(self, column: str, case: Case) -> bool:
         cell = self.cells.get(column, {}).get(case.name, {})
@@ -270,7 +261,7 @@ def _expected(item: Any) -> str:
 
 
 def identity() -> dict[str, str]:
-    """Version, and a checksum of the package and its libraries."""
+    """Version, commit, and a checksum of the package and its libraries."""
     import msprobe
     from msprobe import _core
     from msprobe.native import __version__
@@ -284,7 +275,12 @@ def identity() -> dict[str, str]:
     ]
     for path in sorted(files):
         digest.update(path.read_bytes())
-    return {"version": __version__, "sha256": digest.hexdigest()[:16]}
+    return {"version": __version__, "commit": commit(), "sha256": digest.hexdigest()[:16]}
+
+
+def commit() -> str:
+    words = ["git", "-C", HERE, "rev-parse", "--short", "HEAD"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def summary(cells: dict[str, Cell]) -> dict[str, Any]:
@@ -438,7 +434,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.page:
         from page import page_of
 
-        options.page.write_text(page_of(results.cells, results.identity))
+        asked = "".join(f" --columns '{name}'" for name in options.columns)
+        options.page.write_text(page_of(results.cells, results.identity, asked))
     return 0
 
 

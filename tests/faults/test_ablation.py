@@ -1,87 +1,72 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The ablation (ablation.py): what is a worse answer, and that a number of the error model can be another one
-in one process, and is the old one afterwards.
-"""
+"""The ablation (ablation.py): what is a worse answer, and that another model of the verdict is asked."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from ablation import OFF, Question, answers, by_step, compared, mutants, page_of
+from ablation import OFF, Change, OfRuns, compared, mutants, page_of
+from judging import Answer
 from msprobe import _core
 
-needs_numbers = pytest.mark.skipif(
-    not hasattr(_core, "verdict_numbers"), reason="this msprobe does not give its numbers"
-)
+CULPRIT = {"kind": "weight", "name": "a.weight", "module": "a", "record": "", "operator": "", "step": 1}
 
 
-def test_outcomes_are_worse_or_better() -> None:
-    before = {"a": "first", "b": "other", "c": "clear", "d": "same", "e": "first"}
-    after = {"a": "named", "b": "first", "c": "accused", "d": "same", "e": "failed"}
-    found = compared(before, after)
-    assert found["better"] == ["b: other -> first"]
-    assert found["worse"] == ["a: first -> named", "c: clear -> accused", "e: first -> failed"]
+def test_outcomes_are_worse_or_better_or_another_place() -> None:
+    before = dict(a="first", b="other", c="clear", d="same", e="first", f="other")
+    after = dict(a="named", b="first", c="accused", d="same", e="failed", f="other")
+    change = compared(
+        {name: (outcome, "x") for name, outcome in before.items()},
+        {name: (outcome, "y" if name == "f" else "x") for name, outcome in after.items()},
+    )
+    assert change.better == ["b: other -> first"]
+    assert change.worse == ["a: first -> named", "c: clear -> accused", "e: first -> failed"]
+    assert change.other == ["f"]
 
 
-def test_each_number_is_multiplied_divided_and_switched_off() -> None:
-    found = mutants({"own": 5.0, "opaque": 3.0}, [2.0])
-    assert found == {
-        "own x 2": ("own", 10.0),
-        "own / 2": ("own", 2.5),
-        "opaque x 2": ("opaque", 6.0),
-        "opaque / 2": ("opaque", 1.5),
-        "opaque off": ("opaque", 1),
+def test_each_number_is_multiplied_divided_and_switched_off_and_each_rule_is_off() -> None:
+    assert mutants({"own": 5.0, "opaque": 3.0}, ["kink"], [2.0]) == {
+        "own x 2": {"own": 10.0},
+        "own / 2": {"own": 2.5},
+        "opaque x 2": {"opaque": 6.0},
+        "opaque / 2": {"opaque": 1.5},
+        "opaque off": {"opaque": 1},
+        "kink off": {"kink": 0},
     }
 
 
-@needs_numbers
-def test_numbers_are_those_of_the_verdict() -> None:
-    names = {name for name, _, _ in _core.verdict_numbers()}
-    assert set(OFF) <= names
+def test_numbers_and_rules_are_those_of_the_verdict() -> None:
+    assert set(OFF) <= {name for name, _, _ in _core.verdict_numbers()}
+    assert "kink" in dict(_core.verdict_switches())
     with pytest.raises(ValueError, match="nothing"):
-        _core.set_verdict_number("nothing", 1.0)
+        _core.judge([], model={"nothing": 1.0})
 
 
-def _own() -> str:
-    return f"{next(value for name, value, _ in _core.verdict_numbers() if name == 'own'):g}"
+@pytest.mark.parametrize(
+    ("place", "step", "status", "culprits", "outcome"),
+    [
+        ("a.weight", 1, "differ", (CULPRIT,), "first"),
+        ("a.weight", 0, "differ", (CULPRIT,), "other"),
+        ("b", 1, "differ", (CULPRIT, {**CULPRIT, "name": "b"}), "named"),
+        ("b", 1, "differ", (), "unexplained"),
+        ("b", 1, "rounding", (), "same"),
+        ("", 1, "rounding", (), "clear"),
+        ("", 1, "differ", (CULPRIT,), "accused"),
+    ],
+)
+def test_outcome_of_runs(
+    place: str, step: int, status: str, culprits: tuple[dict[str, object], ...], outcome: str
+) -> None:
+    assert OfRuns(place, (step,))(Answer(status, culprits)) == outcome
 
 
-def test_what_failed_is_asked_again(tmp_path: Path) -> None:
-    assert answers(tmp_path, [Question("a", lambda folder: "failed")], 1) == {"a": "failed"}
-    assert answers(tmp_path, [Question("a", lambda folder: "first")], 1) == {"a": "first"}
-    assert answers(tmp_path, [Question("a", lambda folder: "same")], 1) == {"a": "first"}
-
-
-@needs_numbers
-def test_another_number_counts_in_this_process_and_those_forked_from_it(tmp_path: Path) -> None:
-    question = Question("own", lambda folder: _own())
-    own = float(_own())
-    _core.set_verdict_number("own", 2 * own)
-    try:
-        assert answers(tmp_path / "changed", [question], 1) == {"own": f"{2 * own:g}"}
-    finally:
-        _core.set_verdict_number("own", own)
-    assert answers(tmp_path / "unchanged", [question], 1) == {"own": f"{own:g}"}
-    assert answers(tmp_path / "changed", [question], 1) == {"own": f"{2 * own:g}"}  # as it was answered
-
-
-def test_numbers_that_nothing_notices_are_named() -> None:
-    results = {
-        "own x 2": {"worse": ["a: first -> same"], "better": []},
-        "sum x 2": {"worse": [], "better": []},
+def test_page_shows_what_each_decides() -> None:
+    changes = {
+        "own x 2": Change(["plants/a: first -> same"], [], []),
+        "sum x 2": Change([], [], []),
+        "kink off": Change([], [], ["plants/b"]),
     }
-    page = page_of({"own": 5.0, "sum": 0.5}, results, 7, "abc")
-    assert "| own | 5 | x 2 | 1 | 0 | a: first -> same |" in page
-    assert page.endswith("Not noticed by any question: `sum`.\n")
-
-
-def test_dumps_are_found_by_step_and_rank(tmp_path: Path) -> None:
-    for place in ("step0/rank", "step2/rank3"):
-        (tmp_path / place).mkdir(parents=True)
-        (tmp_path / place / "dump.json").touch()
-    folders = {
-        place: path.parent.relative_to(tmp_path).as_posix() for place, path in by_step(tmp_path).items()
-    }
-    assert folders == {(0, 0): "step0/rank", (2, 3): "step2/rank3"}
+    page = page_of({"own": 5.0, "sum": 0.5}, {"kink": "it jumps"}, changes, ["plants/a", "plants/b"])
+    assert "| `own` 5 x 2 | 1 | 0 | 0 | plants/a: first -> same |" in page
+    assert "Not noticed by any question: sum x 2." in page
+    assert "| `kink` | it jumps | 0 | 0 | 1 | plants/b |" in page

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 import table
-from judging import DIFFER, INCOMPLETE, SAME, Answer, Expectation, answer_of
+from asking import Question, by_place
+from judging import Answer, Expectation
 from recordings import TASKS, cases, fingerprint, is_recorded
 from run import Case
 
@@ -71,19 +72,21 @@ def test_rank_counts_where_one_is_expected(rank: int | None) -> None:
     assert expected.is_met(RIGHT) is (rank != 1)
 
 
-@pytest.mark.parametrize("code", [0, 1, 2])
-@pytest.mark.parametrize("status", [*SAME, *DIFFER, *INCOMPLETE, "perhaps"])
-def test_exit_code_has_to_say_the_same(tmp_path: Path, status: str, code: int) -> None:
-    (tmp_path / "verdict.json").write_text(json.dumps({"status": status, "culprits": []}))
-    agrees = code == (0 if status in SAME else 1) and status != "perhaps"
-    assert bool(answer_of(tmp_path, code).fault) is not agrees
+def test_what_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
+    for side in ("golden", "target"):
+        (tmp_path / side / "step0/rank").mkdir(parents=True)
+        (tmp_path / side / "step0/rank/dump.json").write_text("{")
+    question = Question("", tmp_path / "golden", tmp_path / "target", lambda answer: answer.outcome(None))
+    assert [question.outcome(answer) for answer in question.answers()] == ["failed"]
 
 
-@pytest.mark.parametrize("text", [None, "", "{}", '{"status": "agree"}'])
-def test_file_that_cannot_be_read_is_a_fault(tmp_path: Path, text: str | None) -> None:
-    if text is not None:
-        (tmp_path / "verdict.json").write_text(text)
-    assert answer_of(tmp_path, 0).outcome(None) == "failed"
+def test_dumps_are_found_by_step_and_rank(tmp_path: Path) -> None:
+    for place in ("step0/rank", "step2/rank3"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "dump.json").touch()
+    assert {
+        place: path.parent.relative_to(tmp_path).as_posix() for place, path in by_place(tmp_path).items()
+    } == {(0, 0): "step0/rank", (2, 3): "step2/rank3"}
 
 
 # ---- a column

@@ -128,6 +128,11 @@ def truths(cache: Path, case: Case) -> dict[str, Truth]:
     return {column: Truth.of_json(item) for column, item in content["truths"].items()}
 
 
+def is_read(case: Case) -> bool:
+    """Whether truths() reads the recording with checksums of this case."""
+    return case.mode != "noise" or not isinstance(BY_NAME[case.name], Fault)
+
+
 def _needed(cache: Path, case: Case) -> list[Path]:
     """The recordings that are read."""
     again = case._replace(name=f"again_{case.model}", variant="mix")

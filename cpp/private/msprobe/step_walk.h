@@ -120,6 +120,10 @@ MSPROBE_API std::vector<SuspectNode> suspects_of_nodes(const std::vector<NodeDis
 MSPROBE_API std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                                             unsigned threads = 0);
 
+/// Another model: numbers of the verdict by their names, and rules, where 0 is off. It is for the command
+/// that asks what each decides. A name that is not there throws InvalidArgument.
+using ModelChanges = std::map<std::string, double, std::less<>>;
+
 /// Walks over one step of one rank: over the calls, and over the training state where both runs have it.
 /// `distances`: what distances() found. `before`: of the step before, null for the first; without it nothing
 /// explains a difference at the beginning of a step. At most 20000 findings are kept. `observer` is given
@@ -127,7 +131,8 @@ MSPROBE_API std::vector<Distance> distances(const DumpPair& pair, const std::vec
 MSPROBE_API StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                                const std::vector<Distance>& distances, int step, int rank,
                                const StepWalk* before,
-                               const std::function<void(const Judged&)>& observer = nullptr);
+                               const std::function<void(const Judged&)>& observer = nullptr,
+                               const ModelChanges& changes = {});
 
 /// What two runs of the same program are known to differ by, from runs of the reference that were repeated or
 /// disturbed: a place has to be farther off than three times what they show there.
@@ -138,8 +143,8 @@ class MSPROBE_API KnownNoise {
   /// it: a place there has to be farther off than that many times what is explained.
   void add_amplification(const std::string& record, double amplification);
   bool empty() const noexcept { return seen_.empty() && amplification_.empty(); }
-  /// The largest strength of a finding at this place; 0: none.
-  double strength(const Finding& finding) const;
+  /// The largest strength of a finding at this place; 0: none. `suspect`: the number of the verdict.
+  double strength(const Finding& finding, double suspect) const;
 
  private:
   std::map<std::string, double, std::less<>> seen_;
@@ -153,13 +158,12 @@ struct VerdictNumber {
   std::string_view source;
 };
 MSPROBE_API std::vector<VerdictNumber> verdict_numbers();
+/// The rules that can be switched off: name, what it says.
+MSPROBE_API std::vector<std::array<std::string_view, 2>> verdict_switches();
 /// The rules as people read of them: name, what for, tolerance.
 MSPROBE_API std::vector<std::array<std::string_view, 3>> verdict_rules();
-/// For the command that asks what each number decides: another value, until the next call. Not while anything
-/// is judged. Throws InvalidArgument for a name that is not there.
-MSPROBE_API void set_verdict_number(std::string_view name, double value);
-
 /// The verdict over all steps and ranks; `walks` in any order. `noise`: null: none is known.
-MSPROBE_API Verdict judge(std::span<const StepWalk* const> walks, const KnownNoise* noise = nullptr);
+MSPROBE_API Verdict judge(std::span<const StepWalk* const> walks, const KnownNoise* noise = nullptr,
+                          const ModelChanges& changes = {});
 
 }  // namespace msprobe::compare

@@ -7,8 +7,6 @@
 #include <optional>
 
 #include "base/non_finite.h"
-#include "verdict/error_model.h"
-#include "verdict/numbers.h"
 #include "verdict/state_entry.h"
 
 namespace msprobe::verdict {
@@ -34,18 +32,18 @@ bool has_gradients(const Calls& calls, std::uint32_t record) {
          calls.target().find(name.with(trace::Direction::kBackward));
 }
 
-double most_of(const Json& gradient, double at_start) {
+double most_of(const Model& model, const Json& gradient, double at_start) {
   const auto facts = tensor_of(gradient);
   const double unit = facts ? metrics::unit_roundoff(facts->dtype) : 0;
-  const double gain = numbers().opaque * numbers().opaque;
+  const double gain = model.opaque * model.opaque;
   const double most =
-      is_coarse(unit) ? numbers().suspect * through_pass(unit) : gain * numbers().most_together * unit;
+      is_coarse(unit) ? model.suspect * model.through_pass(unit) : gain * model.most_together * unit;
   return std::max(most, gain * at_start);
 }
 
 }  // namespace
 
-double arriving_gradients(const Json& target, const Json& reference) {
+double arriving_gradients(const Model& model, const Json& target, const Json& reference) {
   const auto &ours = target["gradients_at_optimizer"].items(),
              &theirs = reference["gradients_at_optimizer"].items();
   if (ours.empty() || ours.size() != theirs.size()) return kInfinity;
@@ -56,18 +54,18 @@ double arriving_gradients(const Json& target, const Json& reference) {
     const auto entries = common(a, b);
     if (entries.empty() || entries.size() != a.keys().size() || entries.size() != b.keys().size())
       return kInfinity;
-    const double floor = negligible(entries);
+    const double floor = negligible(model, entries);
     for (const EntryPair& entry : entries) {
       const metrics::Distance apart = entry_distance(*entry.target, *entry.reference, floor);
-      if (!apart.equal && !(apart.high <= most_of(*entry.reference, at_start))) return kInfinity;
+      if (!apart.equal && !(apart.high <= most_of(model, *entry.reference, at_start))) return kInfinity;
       largest = std::max(largest, apart.high);
     }
   }
   const auto &made = target["backward"].items(), &known = reference["backward"].items();
-  if (made.empty() || known.empty()) return largest;
+  if (made.empty() || known.empty() || !model.arrival_before_clipping) return largest;
   // Clipping takes away what all of them are off by together.
   const auto entries = common(made.back()["after_reduction"], known.back()["after_reduction"]);
-  const double floor = negligible(entries);
+  const double floor = negligible(model, entries);
   for (const EntryPair& entry : entries)
     largest = std::max(largest, entry_distance(*entry.target, *entry.reference, floor).high);
   return largest;
@@ -94,7 +92,7 @@ double arriving_losses(const Calls& calls) {
 }
 
 bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving) {
-  if (!(apart.low > numbers().suspect * arriving)) return true;
+  if (!(apart.low > calls.model().suspect * arriving) || !calls.model().arrival) return true;
   if (has_gradients(calls, row.target_record)) return false;
   const ItemIndex made = calls.target_flow().source(row.target);
   return made == kNoItem || !has_gradients(calls, calls.target_flow().record(made));

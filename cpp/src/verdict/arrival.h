@@ -14,7 +14,7 @@ namespace msprobe::verdict {
 /// The largest distance of a gradient, as the backward pass leaves it and as the optimizer gets it, at most.
 /// Infinite where not all were compared, or some are farther off than those of a model that is computed once
 /// on equal weights and data.
-double arriving_gradients(const trace::Json& target, const trace::Json& reference);
+double arriving_gradients(const Model& model, const trace::Json& target, const trace::Json& reference);
 
 /// The same of what the backward passes begin at.
 double arriving_losses(const Calls& calls);

@@ -9,7 +9,6 @@
 #include "trace/item/uninitialised.h"
 #include "trace/match/align.h"
 #include "trace/match/parent_cursor.h"
-#include "verdict/numbers.h"
 
 namespace msprobe::verdict {
 namespace {
@@ -36,9 +35,14 @@ const trace::Construct* pointer(const std::optional<trace::Construct>& construct
 
 }  // namespace
 
-Calls::Calls(const DumpPair& pair, const std::vector<trace::RealMetrics>& metrics,
+Calls::Calls(const Model& model, const DumpPair& pair, const std::vector<trace::RealMetrics>& metrics,
              const std::vector<Distance>& distances)
-    : pair_(pair), metrics_(metrics), distances_(distances), matches_(pair.records), rows_(pair) {
+    : model_(model),
+      pair_(pair),
+      metrics_(metrics),
+      distances_(distances),
+      matches_(pair.records),
+      rows_(pair) {
   mispaired_.resize(count());
   for (const trace::ReferenceItem& one : pair_.matches.reference_only) {
     if (matches_.of_reference[one.record]) reference_only_[one.record].push_back(one.item);
@@ -52,7 +56,7 @@ Calls::Calls(const DumpPair& pair, const std::vector<trace::RealMetrics>& metric
       if (item.kind == Item::Kind::kTensor) gradients.push_back(trace::facts_of(reference(), item).typical());
     }
   }
-  negligible_gradient_ = negligible_of(std::move(gradients));
+  negligible_gradient_ = model.floor_of(std::move(gradients));
   for (const ItemPair& row : pair_.matches.pairs) {
     if (row.reference && !is_input(pair_.target_item(row).part))
       coarsest_unit_ = std::max(coarsest_unit_, unit(row));
@@ -75,8 +79,9 @@ void Calls::find_zones() {
     after_backward_[i] = is_behind;
     const operators::Row by = operator_of(name(i));
     // Records of what does not tell who called: only optimizers change tensors there.
-    const bool is_update = around.empty() && by.is_in_place &&
-                           (by.gain == operators::Gain::kUpdate || (is_behind && !is_backward(name(i))));
+    const bool is_behind_and_moves = is_behind && !is_backward(name(i)) && model_.update_behind_backward;
+    const bool is_update =
+        around.empty() && by.is_in_place && (by.gain == operators::Gain::kUpdate || is_behind_and_moves);
     if (around == "optimizer" || is_update) {
       zones_[i] = Zone::kOptimizer;
     } else if (around == "clip_grad") {
@@ -90,6 +95,7 @@ void Calls::find_zones() {
 // Where a module computes the same by other calls, some of one run may be paired with others of the same name
 // that do something else. They tell by their shapes, and count as calls of one run only.
 void Calls::find_mispaired() {
+  if (!model_.mispaired) return;
   std::unordered_set<std::string_view> other_calls;  // modules with calls of one run only
   const auto collect = [&](const Trace& trace, const std::vector<trace::Match>& matches,
                            const std::optional<trace::Construct>& construct) {
@@ -121,7 +127,8 @@ bool Calls::is_mispairing(std::uint32_t record,
   };
   const bool is_repeated = target().records()[record].is_recompute;
   const bool is_moved = matches_.of_target[record].how == trace::MatchKind::kMoved;
-  if (is_moved && is_repeated != reference().records()[other].is_recompute) return true;
+  if (model_.mispaired_recompute && is_moved && is_repeated != reference().records()[other].is_recompute)
+    return true;
   if (!is_moved && !has_other_calls(pair_.target_construct, name(record)) &&
       !has_other_calls(pair_.reference_construct, reference_name(other))) {
     return false;
@@ -303,15 +310,8 @@ std::uint32_t Calls::row_of_target(ItemIndex item) const {
   return row == kNoRow || mispaired_[rows_[row].target_record] ? kNoRow : row;
 }
 
-double negligible_of(std::vector<double> sizes) {
-  std::erase_if(sizes, [](double size) { return !(size > 0); });
-  if (sizes.empty()) return 0;
-  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
-  std::nth_element(sizes.begin(), middle, sizes.end());
-  return numbers().negligible * *middle;
-}
-
 bool Calls::has_tensors_in_other_order(std::uint32_t record) const {
+  if (!model_.other_order) return false;
   const auto rows = rows_.of_record(record);
   const bool has_lone_tensor = std::any_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
     return !row.reference && pair_.target_item(row).kind == Item::Kind::kTensor;

@@ -18,6 +18,7 @@
 #include "msprobe/dump_pair.h"
 #include "msprobe/operators.h"
 #include "verdict/flow.h"
+#include "verdict/model.h"
 #include "verdict/place.h"
 #include "verdict/rows.h"
 
@@ -40,8 +41,11 @@ enum class Zone : std::uint8_t { kModel, kClipping, kOptimizer };
 
 class Calls {
  public:
-  Calls(const DumpPair& pair, const std::vector<trace::RealMetrics>& metrics,
+  /// Keeps what it is given.
+  Calls(const Model& model, const DumpPair& pair, const std::vector<trace::RealMetrics>& metrics,
         const std::vector<Distance>& distances);
+
+  const Model& model() const noexcept { return model_; }
 
   const DumpPair& pair() const noexcept { return pair_; }
   const Trace& target() const noexcept { return pair_.target; }
@@ -139,6 +143,7 @@ class Calls {
   bool is_mispairing(std::uint32_t record, const std::unordered_set<std::string_view>& other_calls) const;
   void set_aside(std::uint32_t record);
 
+  const Model& model_;
   const DumpPair& pair_;
   const std::vector<trace::RealMetrics>& metrics_;
   const std::vector<Distance>& distances_;
@@ -154,9 +159,6 @@ class Calls {
   double coarsest_unit_ = 0;
   double negligible_gradient_ = 0;
 };
-
-/// The median of these, times Numbers::negligible; 0 of none.
-double negligible_of(std::vector<double> sizes);
 
 /// A value for a sentence: "None", dtype and shape of a tensor, else its text.
 std::string shown(const Trace& trace, const Item& item);

@@ -14,7 +14,6 @@
 #include "msprobe/thread_pool.h"
 #include "msprobe/verdict.h"
 #include "verdict/arrival.h"
-#include "verdict/numbers.h"
 #include "verdict/other_names.h"
 #include "verdict/places_of_state.h"
 #include "verdict/reasons.h"
@@ -48,7 +47,8 @@ bool is_lone_call(const Finding& finding) {
 
 class Judge {
  public:
-  Judge(std::span<const StepWalk* const> walks, const KnownNoise* noise) : noise_(noise) {
+  Judge(const verdict::Model& model, std::span<const StepWalk* const> walks, const KnownNoise* noise)
+      : model_(model), noise_(noise) {
     for (const StepWalk* walk : walks) {
       for (const Finding& finding : walk->findings) findings_.push_back(&finding);
       walks_.emplace(std::pair(walk->step, walk->rank), walk);
@@ -64,8 +64,8 @@ class Judge {
     for (std::size_t i = 0; i < findings_.size(); ++i) {
       if (is_culprit_[i]) found.push_back(findings_[i]);
     }
-    leave_outermost(found);
-    add_random_state(found);
+    if (model_.outermost) leave_outermost(found);
+    if (model_.random_state) add_random_state(found);
     return found;
   }
 
@@ -114,10 +114,11 @@ class Judge {
     const bool is_of_data = finding.phase == Phase::kInputs || finding.phase == Phase::kCalls ||
                             finding.phase == Phase::kGradients;
     const StepWalk& walk = walk_of(finding);
-    if (is_of_data && walk.divided_otherwise && walk.gradients_agree()) return false;
-    const double known = noise_ == nullptr ? 0 : noise_->strength(finding);
+    if (model_.divided_otherwise && is_of_data && walk.divided_otherwise && walk.gradients_agree())
+      return false;
+    const double known = noise_ == nullptr ? 0 : noise_->strength(finding, model_.suspect);
     if (is_measured(finding)) {
-      return finding.strength >= std::max(1.0, verdict::numbers().suspect * known) &&
+      return finding.strength >= std::max(1.0, model_.suspect * known) &&
              !(finding.effect < 1);  // NaN: not looked for
     }
     return known == 0 && has_effect(index);
@@ -132,10 +133,13 @@ class Judge {
     }
     const bool has_measure = std::isfinite(finding.effect);
     if (has_measure && finding.effect >= 1) return true;
-    if (finding.is_hidden) return true;
-    if (finding.kind == FindingKind::kModuleAttribute && shows_in_a_buffer(finding)) return true;
+    if (finding.is_hidden && model_.hidden) return true;
+    if (model_.shows_in_a_buffer && finding.kind == FindingKind::kModuleAttribute &&
+        shows_in_a_buffer(finding))
+      return true;
     // How something is done is no difference in what is done: the gradients of the step tell.
-    if (finding.phase <= Phase::kGradients && !has_measure && walk_of(finding).gradients_agree())
+    if (model_.gradients_agree && finding.phase <= Phase::kGradients && !has_measure &&
+        walk_of(finding).gradients_agree())
       return is_followed(index);
     if (std::isinf(finding.effect)) return true;
     if (!std::isnan(finding.effect)) return false;
@@ -195,6 +199,7 @@ class Judge {
     if (state != findings_.end()) culprits.insert(culprits.begin(), *state);
   }
 
+  const verdict::Model& model_;
   const KnownNoise* noise_;
   std::vector<const Finding*> findings_;  // in the order of execution
   std::vector<const Finding*> next_;      // of each the next one that is farther off than it may be
@@ -280,7 +285,8 @@ std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetr
 
 StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                    const std::vector<Distance>& distances, int step, int rank, const StepWalk* before,
-                   const std::function<void(const Judged&)>& observer) {
+                   const std::function<void(const Judged&)>& observer, const ModelChanges& changes) {
+  const verdict::Model model = verdict::Model::with(changes);
   const bool has_state = pair.target_state && pair.reference_state;
   const trace::Json nothing;
   const trace::Json& target = has_state ? pair.target_state->root : nothing;
@@ -288,10 +294,11 @@ StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics
   std::map<std::string, std::string> names = verdict::other_names(target, given);
   const trace::Json theirs = names.empty() ? trace::Json() : verdict::renamed(given, names);
   const trace::Json& reference = names.empty() ? given : theirs;
-  verdict::SuspectsOfCalls calls = verdict::suspects_of_calls(
-      pair, metrics, distances, before, has_state, verdict::arriving_gradients(target, reference), observer);
+  verdict::SuspectsOfCalls calls =
+      verdict::suspects_of_calls(model, pair, metrics, distances, before, has_state,
+                                 verdict::arriving_gradients(model, target, reference), observer);
   calls.walk.other_names = std::move(names);
-  if (has_state) verdict::add_suspects_of_state(target, reference, before, calls, observer);
+  if (has_state) verdict::add_suspects_of_state(model, target, reference, before, calls, observer);
   add_places(pair.target, calls.walk.findings);
   calls.walk.step = step;
   calls.walk.rank = rank;
@@ -316,19 +323,19 @@ void KnownNoise::add_amplification(const std::string& record, double amplificati
   known = std::max(known, amplification);
 }
 
-double KnownNoise::strength(const Finding& finding) const {
+double KnownNoise::strength(const Finding& finding, double suspect) const {
   const auto found = seen_.find(key_of(finding));
   const double known = found == seen_.end() ? 0 : found->second;
   if (finding.phase != Phase::kCalls || !std::isfinite(finding.distance.low)) return known;
   auto amplified = amplification_.find(finding.name);
   if (amplified == amplification_.end()) amplified = amplification_.find(finding.record);
   // Of what is measured, not of what happened once: without the margin that noise has.
-  return amplified == amplification_.end() ? known
-                                           : std::max(known, amplified->second / verdict::numbers().suspect);
+  return amplified == amplification_.end() ? known : std::max(known, amplified->second / suspect);
 }
 
-Verdict judge(std::span<const StepWalk* const> walks, const KnownNoise* noise) {
-  const Judge judge(walks, noise);
+Verdict judge(std::span<const StepWalk* const> walks, const KnownNoise* noise, const ModelChanges& changes) {
+  const verdict::Model model = verdict::Model::with(changes);
+  const Judge judge(model, walks, noise);
   Verdict verdict;
   const std::vector<const Finding*> culprits = judge.culprits();
   for (std::size_t i = 0; i < std::min(culprits.size(), kMostCulprits); ++i)

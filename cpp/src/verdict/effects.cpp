@@ -25,7 +25,8 @@ const Outcome* Effects::backward_of(std::uint32_t record) const {
 
 double Effects::in_call(std::uint32_t record, bool decides) const {
   const Outcome& seen = outcomes_[record];
-  const Outcome* const backward = seen.visible >= 1 ? nullptr : backward_of(record);
+  const Outcome* const backward =
+      seen.visible >= 1 || !calls_.model().effect_in_backward ? nullptr : backward_of(record);
   return backward == nullptr ? seen.effect(decides)
                              : std::max(seen.effect(decides), backward->effect(decides));
 }
@@ -89,7 +90,8 @@ double Effects::of_group(std::uint32_t group) {
   const auto begins = [&](std::uint32_t one) {
     if (of_groups_[one] || looked_at_.contains(one)) return false;
     looked_at_.insert(one);
-    chain.push_back({one, unpaired_.consumers(one)});
+    chain.push_back({one, calls_.model().effect_through_groups ? unpaired_.consumers(one)
+                                                               : std::vector<std::uint32_t>()});
     return true;
   };
   begins(group);

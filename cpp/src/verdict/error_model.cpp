@@ -1,26 +1,14 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict/error_model.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
 #include <span>
 
-#include "msprobe/error.h"
-#include "msprobe/step_walk.h"
-#include "verdict/numbers.h"
+#include "verdict/model.h"
 
 namespace msprobe::verdict {
-
-namespace {
-
-Numbers in_force;
-
-}  // namespace
-
-const Numbers& numbers() noexcept { return in_force; }
 
 namespace {
 
@@ -42,13 +30,7 @@ double ratio(double a, double b) {
 
 double at_most(double gain) { return std::clamp(gain, 1.0, kMostGain); }
 
-double bias_units(double unit) { return unit > kFloat32 ? numbers().bias_of_coarse : numbers().bias; }
-
-double element_units(double unit) {
-  return unit > kFloat32 ? numbers().element_of_coarse : numbers().element;
-}
-
-double own_units(double unit) { return unit > kFloat32 ? numbers().own_of_coarse : numbers().own; }
+double by_unit(double unit, double fine, double coarse) { return is_coarse(unit) ? coarse : fine; }
 
 // R5: integers and flags. Elements that were near a limit are on the other side of it.
 double discrete(double error) { return 2 * std::sqrt(std::min(error, 1.0)); }
@@ -57,10 +39,11 @@ double discrete(double error) { return 2 * std::sqrt(std::min(error, 1.0)); }
 
 class OfOperator {
  public:
-  explicit OfOperator(const Place& place) : place_(place), result_(place.tensor), cancelled_(cancellation()) {
+  OfOperator(const Model& model, const Place& place)
+      : model_(model), place_(place), result_(place.tensor), cancelled_(cancellation()) {
     unit_ = result_.unit;
     // Under autocast gradients are computed in the dtype of the result, and cast back.
-    if (place.is_backward) {
+    if (place.is_backward && model.unit_of_autocast_backward) {
       for (const Source& one : place.sources) unit_ = std::max(unit_, one.tensor.unit);
     }
   }
@@ -77,12 +60,13 @@ class OfOperator {
       add_discrete(allowed);
       return allowed;
     }
-    if (place_.by.has_kink && place_.is_backward) add_kink(allowed);
+    if (model_.kink && place_.by.has_kink && place_.is_backward) add_kink(allowed);
     if (rounds()) add_own(allowed, any_differs);
     return allowed;
   }
 
   Common common() const {
+    if (!model_.common_of_channel) return {};
     if (place_.channel > 0) return {unit_ * lost_units() * shared_units(place_.channel), place_.channel};
     Common most;
     // The gradient of a sum goes to all of its terms.
@@ -102,6 +86,7 @@ class OfOperator {
   }
 
  private:
+  double own_units() const { return by_unit(unit_, model_.own, model_.own_of_coarse); }
   Gain gain_class() const { return place_.by.gain; }
   bool only_moves() const { return place_.by.only_moves(); }
 
@@ -121,7 +106,8 @@ class OfOperator {
     const double of_channels = of_whole_channels(one, error);
     allowed.magnitude += of_channels;
     allowed.bias += of_channels / std::sqrt(result_.count);
-    const double shared = one.is_shared ? std::max(error - own_rounding(one.tensor.unit), 0.0) : 0;
+    const double shared =
+        one.is_shared && model_.shared_rows ? std::max(error - model_.own_rounding(one.tensor.unit), 0.0) : 0;
     allowed.bias += gain * (one.distance.most_bias() + shared / std::sqrt(std::min(errors, one.tensor.last)) +
                             (error - shared) / std::sqrt(errors)) +
                     cast / std::sqrt(errors);
@@ -164,48 +150,51 @@ class OfOperator {
     const bool is_exact = only_moves() || gain_class() == Gain::kNone;
     return !is_exact || (place_.is_backward &&
                          std::any_of(place_.sources.begin(), place_.sources.end(), [&](const Source& one) {
-                           const bool is_index =
-                               one.is_saved && one.tensor.unit == 0 && place_.by.is_nondeterministic;
+                           const bool is_index = one.is_saved && one.tensor.unit == 0 &&
+                                                 place_.by.is_nondeterministic && model_.index_rounds;
                            return is_index || (!one.is_saved && one.tensor.count > result_.count);
                          }));
   }
 
   void add_own(Tolerance& allowed, bool any_differs) const {
-    const double rounding = own_units(unit_) + sum_units();
+    const double rounding = own_units() + sum_units();
     const double lost = unit_ * lost_units();
-    const double errors = gain_class() == Gain::kPower ? errors_of_power() : std::max(result_.count, 1.0);
+    const double errors = gain_class() == Gain::kPower && model_.power_of_own ? errors_of_power()
+                                                                              : std::max(result_.count, 1.0);
     allowed.own = rounding * lost;
     if (!any_differs) {  // an element of a long sum by as much more as all of them
-      allowed.element =
-          element_units(unit_) * rounding / own_units(unit_) * lost * ratio(result_.largest, result_.norm);
+      allowed.element = by_unit(unit_, model_.element, model_.element_of_coarse) * rounding / own_units() *
+                        lost * ratio(result_.largest, result_.norm);
     }
     allowed.magnitude += allowed.own;
     double shared = gain_class() == Gain::kScaleFree ? shared_units(place_.terms) : 0;
     // A partial sum that is rounded loses what is small beside it: all sums of one direction are too small.
-    if (rounds_partial_sums()) shared += sum_units();
-    allowed.bias += lost * (bias_units(unit_) + shared + rounding / std::sqrt(errors));
+    if (rounds_partial_sums() && model_.bias_of_partial_sums) shared += sum_units();
+    allowed.bias +=
+        lost * (by_unit(unit_, model_.bias, model_.bias_of_coarse) + shared + rounding / std::sqrt(errors));
   }
 
   // Sums are kept in float32, and rounded once.
   double sum_units() const {
     const double units =
-        rounds_partial_sums() ? numbers().sum_rounded : numbers().sum * std::min(kFloat32 / unit_, 1.0);
+        rounds_partial_sums() ? model_.sum_rounded : model_.sum * std::min(kFloat32 / unit_, 1.0);
     return units * std::sqrt(place_.terms);
   }
 
   // Gradients of the weights of a normalisation, and of what was looked up, are added up where they stand.
   bool rounds_partial_sums() const {
     const bool adds_in_place = gain_class() == Gain::kScaleFree || only_moves();
-    return unit_ > kFloat32 && place_.is_backward && adds_in_place;
+    return model_.partial_sums && unit_ > kFloat32 && place_.is_backward && adds_in_place;
   }
 
   // The rows and channels of a normalisation share the rounding of one sum each.
-  static double shared_units(double terms) { return numbers().bias_shared * std::sqrt(terms); }
+  double shared_units(double terms) const { return model_.bias_shared * std::sqrt(terms); }
 
   // How many times a rounding of its own shows in a result that is smaller than its terms. Logarithms of sums
   // of exponentials are kept in float32 until they are rounded to the dtype of the result.
   double lost_units() const {
-    if (gain_class() != Gain::kLogarithm || place_.is_backward || unit_ <= kFloat32) return cancelled_;
+    const bool keeps_float32 = gain_class() == Gain::kLogarithm && model_.logarithm_in_float32;
+    if (!keeps_float32 || place_.is_backward || unit_ <= kFloat32) return cancelled_;
     return std::max(1.0, cancelled_ * kFloat32 / unit_);
   }
 
@@ -216,7 +205,7 @@ class OfOperator {
     const double smaller = ratio(one.tensor.norm, result_.norm);
     if (place_.is_backward) {
       if (only_moves()) return std::max(smaller, 1.0);
-      if (gain_class() == Gain::kRecurrent) return std::max(numbers().opaque, cancelled_);
+      if (gain_class() == Gain::kRecurrent) return std::max(model_.opaque, cancelled_);
       return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, kMostGain), cancelled_});
     }
     switch (gain_class()) {
@@ -229,11 +218,12 @@ class OfOperator {
       case Gain::kPower:
       case Gain::kScaleFree: return 2;
       // An element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots.
-      case Gain::kRoot: return std::max(2.0, 1 / std::sqrt(one.error()));
+      case Gain::kRoot: return model_.root ? std::max(2.0, 1 / std::sqrt(one.error())) : 2;
       case Gain::kProduct: return std::max(cancelled_, 1.0);
-      case Gain::kExponential: return one.tensor.is_masked() ? 2 : std::max(2.0, 2 * one.tensor.typical);
+      case Gain::kExponential:
+        return model_.is_masked(one.tensor) ? 2 : std::max(2.0, 2 * one.tensor.typical);
       case Gain::kLogarithm: return std::max(2.0, at_most(2 * ratio(one.tensor.typical, result_.typical)));
-      case Gain::kRecurrent: return numbers().opaque;
+      case Gain::kRecurrent: return model_.opaque;
       case Gain::kAttention: return std::max(2.0, at_most(4 * one.tensor.typical * one.tensor.typical));
       case Gain::kSteps:
       case Gain::kDecides:
@@ -247,14 +237,14 @@ class OfOperator {
   // the other neighbour, which is off by 2u. Together sqrt(2 u e); where e is beyond u, all are rounded
   // anyhow.
   double cast_error(const Source& one, double error) const {
-    const bool is_cast = only_moves() && one.tensor.unit > 0 && one.tensor.unit < result_.unit;
+    const bool is_cast = model_.cast && only_moves() && one.tensor.unit > 0 && one.tensor.unit < result_.unit;
     return is_cast ? std::sqrt(2 * result_.unit * std::min(error, result_.unit)) : 0;
   }
 
   // How many errors of a source count in the norm of the result.
   double errors_of(const Source& one) const {
     // A part of a tensor, or one that is repeated in part, may have most of the errors.
-    if (only_moves() && one.tensor.count != result_.count) return 1;
+    if (model_.part_of_tensor && only_moves() && one.tensor.count != result_.count) return 1;
     const double kept = independent_errors(result_);
     double errors = independent_errors(one.tensor);
     // Of a sum there are as many as there are results.
@@ -277,7 +267,8 @@ class OfOperator {
     const bool is_product = gain_class() == Gain::kProduct;
     double terms = is_product ? largest_product() : largest_term();
     // The bias of a linear layer in backward: a plain sum of what comes in.
-    if (is_product && (place_.is_backward || terms == 0)) terms = std::max(terms, largest_term());
+    if (is_product && model_.bias_of_linear && (place_.is_backward || terms == 0))
+      terms = std::max(terms, largest_term());
     return at_most(ratio(terms, result_.typical));
   }
 
@@ -296,7 +287,7 @@ class OfOperator {
   double largest_term() const {
     double most = 0;
     for (const Source& one : place_.sources) {
-      if (one.is_saved || one.tensor.is_masked()) continue;
+      if (one.is_saved || model_.is_masked(one.tensor)) continue;
       most = std::max(most, one.tensor.typical * std::sqrt(std::max(one.tensor.count / result_.count, 1.0)));
     }
     return most;
@@ -309,7 +300,7 @@ class OfOperator {
     for (std::size_t i = 0; i < sources.size(); ++i) {
       for (std::size_t k = i + 1; k < sources.size(); ++k) {
         const Source &a = sources[i], &b = sources[k];
-        if ((a.is_saved && b.is_saved) || a.tensor.is_masked() || b.tensor.is_masked()) continue;
+        if ((a.is_saved && b.is_saved) || model_.is_masked(a.tensor) || model_.is_masked(b.tensor)) continue;
         const double extent = std::sqrt(a.tensor.count * b.tensor.count / result_.count);
         most = std::max(most, a.tensor.typical * b.tensor.typical * std::sqrt(std::max(extent, 1.0)));
       }
@@ -317,6 +308,7 @@ class OfOperator {
     return most;
   }
 
+  const Model& model_;
   const Place& place_;
   const Tensor& result_;
   double cancelled_;
@@ -326,7 +318,7 @@ class OfOperator {
 // ---- the other rules
 
 // R1. What was scaled or cast on the way was rounded once more.
-Tolerance of_same_value(const Place& place) {
+Tolerance of_same_value(const Model& model, const Place& place) {
   Tolerance allowed;
   const double errors = std::sqrt(std::max(place.tensor.count, 1.0));
   for (const Source& one : place.sources) {
@@ -335,7 +327,7 @@ Tolerance of_same_value(const Place& place) {
     // A coarser dtype rounds the sums that show a bias: in a finer one, all of the distance may be.
     const bool is_cast = one.tensor.unit != place.tensor.unit;
     const double bias = one.distance.most_bias() + high / errors;
-    allowed.bias = std::max({allowed.bias, bias, is_cast ? high : 0});
+    allowed.bias = std::max({allowed.bias, bias, is_cast && model.cast_is_biased ? high : 0});
     allowed.of_sources.push_back({1, high});
   }
   allowed.own = place.extra_rounding * place.tensor.unit;
@@ -345,10 +337,10 @@ Tolerance of_same_value(const Place& place) {
 }
 
 // R3
-Tolerance of_opaque(const Place& place) {
+Tolerance of_opaque(const Model& model, const Place& place) {
   Tolerance allowed;
   double error = 0;
-  const double gain = std::pow(numbers().opaque, place.calls);
+  const double gain = std::pow(model.opaque, place.calls);
   for (const Source& one : place.sources) {
     error = std::max(error, one.error());
     allowed.of_sources.push_back({gain, one.error()});
@@ -357,36 +349,38 @@ Tolerance of_opaque(const Place& place) {
     allowed.magnitude = allowed.bias = discrete(error);
     return allowed;
   }
-  allowed.own = gain * own_rounding(place.tensor.unit);
+  allowed.own = gain * model.own_rounding(place.tensor.unit);
   allowed.magnitude = allowed.bias = gain * error + allowed.own;
   return allowed;
 }
 
 // What is computed inside of a module may explain more than what goes into it.
-Tolerance with_inside(Tolerance allowed, const Place& place) {
-  if (!place.inside) return allowed;
-  const double by_parts = opaque(place.inside->error(), place.inside->tensor.unit);
+Tolerance with_inside(const Model& model, Tolerance allowed, const Place& place) {
+  if (!place.inside || !model.inside_of_module) return allowed;
+  const double by_parts = model.through_calls(place.inside->error(), place.inside->tensor.unit);
   allowed.magnitude = std::max(allowed.magnitude, by_parts);
   allowed.bias = std::max(allowed.bias, by_parts);
   return allowed;
 }
 
 // R4. Data and weights are read, not computed, and rounded once.
-Tolerance of_origin(const Place& place) {
+Tolerance of_origin(const Model& model, const Place& place) {
   Tolerance allowed;
   const Tensor& tensor = place.tensor;
-  allowed.own = own_rounding(tensor.unit);
+  allowed.own = model.own_rounding(tensor.unit);
   allowed.magnitude = allowed.own;
-  allowed.bias = tensor.unit * bias_units(tensor.unit) + allowed.own / std::sqrt(std::max(tensor.count, 1.0));
-  allowed.element = element_units(tensor.unit) * tensor.unit * ratio(tensor.largest, tensor.norm);
+  allowed.bias = tensor.unit * by_unit(tensor.unit, model.bias, model.bias_of_coarse) +
+                 allowed.own / std::sqrt(std::max(tensor.count, 1.0));
+  allowed.element = by_unit(tensor.unit, model.element, model.element_of_coarse) * tensor.unit *
+                    ratio(tensor.largest, tensor.norm);
   return allowed;
 }
 
 // R6. The first source is what is moved, the others make the step. Where a step is divided by the size of the
 // gradient, elements that are exactly 0 but for rounding are moved in any direction, and nothing tells how
 // many they are: two steps of each element at most.
-Tolerance of_update(const Place& place) {
-  Tolerance allowed = of_origin(place);
+Tolerance of_update(const Model& model, const Place& place) {
+  Tolerance allowed = of_origin(model, place);
   const double errors = std::sqrt(independent_errors(place.tensor));
   double moved = 0;
   for (std::size_t i = 0; i < place.sources.size(); ++i) {
@@ -409,7 +403,7 @@ Tolerance of_update(const Place& place) {
 
 }  // namespace
 
-bool Tensor::is_masked() const noexcept { return unit > 0 && largest > numbers().mask; }
+bool Model::is_masked(const Tensor& tensor) const { return tensor.unit > 0 && tensor.largest > mask; }
 
 Tensor tensor_of(const metrics::TensorFacts& reference, double last_extent) {
   Tensor tensor;
@@ -422,13 +416,13 @@ Tensor tensor_of(const metrics::TensorFacts& reference, double last_extent) {
   return tensor;
 }
 
-Tolerance tolerance(const Place& place) {
+Tolerance Model::tolerance(const Place& place) const {
   switch (place.rule) {
-    case Rule::kSameValue: return of_same_value(place);
-    case Rule::kOperator: return with_inside(OfOperator(place).tolerance(), place);
-    case Rule::kOpaque: return of_opaque(place);
-    case Rule::kOrigin: return of_origin(place);
-    case Rule::kUpdate: return of_update(place);
+    case Rule::kSameValue: return of_same_value(*this, place);
+    case Rule::kOperator: return with_inside(*this, OfOperator(*this, place).tolerance(), place);
+    case Rule::kOpaque: return of_opaque(*this, place);
+    case Rule::kOrigin: return of_origin(*this, place);
+    case Rule::kUpdate: return of_update(*this, place);
     case Rule::kUnknown: break;
   }
   Tolerance anything;
@@ -436,21 +430,20 @@ Tolerance tolerance(const Place& place) {
   return anything;
 }
 
-double excess(const metrics::Distance& distance, const Tolerance& allowed) {
+double Model::excess(const metrics::Distance& distance, const Tolerance& allowed) const {
   if (distance.equal) return 0;
   if (std::isinf(distance.low)) return std::isinf(allowed.magnitude) ? 0 : distance.low;
   if (allowed.magnitude == 0) {
     return distance.may_be_equal ? 0 : kInfinity;  // checksums may differ over equal statistics
   }
-  const double suspect = numbers().suspect;
   const double magnitude = distance.low > 0 ? distance.low / (suspect * allowed.magnitude) : 0;
   const double bias = distance.bias > 0 ? distance.bias / (suspect * allowed.bias) : 0;
-  const bool is_local = allowed.element > 0 && distance.peak >= numbers().few_elements;
+  const bool is_local = single_element && allowed.element > 0 && distance.peak >= few_elements;
   const double local = is_local ? distance.low / (suspect * allowed.element) : 0;
   return std::max({magnitude, bias, local});
 }
 
-double excess_of_number(const metrics::Distance& distance, std::optional<double> error) {
+double Model::excess_of_number(const metrics::Distance& distance, std::optional<double> error) const {
   Place place;
   place.rule = error ? Rule::kOpaque : Rule::kOrigin;
   place.tensor.unit = kFloat32;
@@ -460,7 +453,7 @@ double excess_of_number(const metrics::Distance& distance, std::optional<double>
   return excess(magnitude, tolerance(place));
 }
 
-double unseen(const Place& place) {
+double Model::unseen(const Place& place) const {
   const Tensor& result = place.tensor;
   double error = 0;
   if (place.rule == Rule::kSameValue) {
@@ -468,17 +461,18 @@ double unseen(const Place& place) {
     return error;
   }
   if (place.rule != Rule::kOperator || result.norm <= 0) return 0;
-  if (result.is_masked()) {  // nothing of the other elements is left in what was recorded
+  if (unseen_beside_mask &&
+      is_masked(result)) {  // nothing of the other elements is left in what was recorded
     const Tolerance allowed = tolerance(place);
     return std::isfinite(allowed.magnitude) ? allowed.magnitude : 0;
   }
   // Where a flag moved, a sketch of all in another order may miss it.
-  if (result.unit == 0 && place.by.only_moves()) {
+  if (unseen_moves && result.unit == 0 && place.by.only_moves()) {
     for (const Source& one : place.sources) {
       if (one.tensor.count == result.count) error = std::max(error, one.error());
     }
   }
-  if (!place.is_backward) return error;
+  if (!place.is_backward || !unseen_moves) return error;
   // Errors e of n elements make n e moves to a neighbour: below this, at most one in a hundred such places
   // has any.
   constexpr double kFewMoves = 0.01;
@@ -489,17 +483,25 @@ double unseen(const Place& place) {
   return moves ? std::min(std::numbers::sqrt2 * result.largest / result.norm, 1.0) : 0;
 }
 
-Common common(const Place& place) {
-  return place.rule == Rule::kOperator ? OfOperator(place).common() : Common{};
+Common Model::common(const Place& place) const {
+  return place.rule == Rule::kOperator ? OfOperator(*this, place).common() : Common{};
 }
 
-double own_rounding(double unit) { return own_units(unit) * unit; }
+double Model::own_rounding(double unit) const { return by_unit(unit, own, own_of_coarse) * unit; }
 
-double opaque(double error, double unit) { return numbers().opaque * (error + own_rounding(unit)); }
+double Model::through_calls(double error, double unit) const { return opaque * (error + own_rounding(unit)); }
 
-bool is_coarse(double unit) { return unit > metrics::unit_roundoff(DType::kFloat32); }
+bool is_coarse(double unit) { return unit > kFloat32; }
 
-double through_pass(double unit) { return numbers().opaque * numbers().opaque * own_rounding(unit); }
+double Model::through_pass(double unit) const { return opaque * opaque * own_rounding(unit); }
+
+double Model::floor_of(std::vector<double> sizes) const {
+  std::erase_if(sizes, [](double size) { return !(size > 0); });
+  if (sizes.empty()) return 0;
+  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  return negligible * *middle;
+}
 
 double independent_errors(const Tensor& tensor) {
   if (tensor.count <= 1 || tensor.largest <= 0 || tensor.norm <= 0) return std::max(tensor.count, 1.0);
@@ -508,32 +510,3 @@ double independent_errors(const Tensor& tensor) {
 }
 
 }  // namespace msprobe::verdict
-
-namespace msprobe::compare {
-
-std::vector<VerdictNumber> verdict_numbers() {
-  std::vector<VerdictNumber> result;
-  result.reserve(verdict::kNumbers.size());
-  for (const verdict::Number& one : verdict::kNumbers) {
-    result.push_back({one.name, verdict::in_force.*one.value, one.source});
-  }
-  return result;
-}
-
-std::vector<std::array<std::string_view, 3>> verdict_rules() {
-  std::vector<std::array<std::string_view, 3>> result;
-  result.reserve(std::size(verdict::kRuleRows));
-  for (const verdict::RuleRow& one : verdict::kRuleRows) result.push_back({one.id, one.place, one.tolerance});
-  return result;
-}
-
-void set_verdict_number(std::string_view name, double value) {
-  const auto is_it = [&](const verdict::Number& one) { return one.name == name; };
-  const auto found = std::find_if(verdict::kNumbers.begin(), verdict::kNumbers.end(), is_it);
-  if (found == verdict::kNumbers.end()) {
-    throw InvalidArgument("there is no number \"" + std::string(name) + "\" in the verdict");
-  }
-  verdict::in_force.*(found->value) = value;
-}
-
-}  // namespace msprobe::compare

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "verdict/numbers.h"
-
 namespace msprobe::verdict {
 namespace {
 
@@ -38,7 +36,7 @@ std::string_view name_of_rule(Rule rule) {
 
 }  // namespace
 
-compare::Explanation explanation(const Place& place, const Tolerance& allowed,
+compare::Explanation explanation(const Model& model, const Place& place, const Tolerance& allowed,
                                  const std::function<std::string(std::uint32_t)>& name_of) {
   compare::Explanation sum;
   sum.rule = name_of_rule(place.rule);
@@ -48,12 +46,12 @@ compare::Explanation explanation(const Place& place, const Tolerance& allowed,
     sum.sources.push_back({source.row == kNoPlace ? std::string() : name_of(source.row),
                            allowed.of_sources[i].error, allowed.of_sources[i].gain});
   }
-  if (place.inside) sum.sources.push_back({"(inside)", place.inside->error(), numbers().opaque});
+  if (place.inside) sum.sources.push_back({"(inside)", place.inside->error(), model.opaque});
   sum.own = allowed.own;
   sum.tolerance = allowed.magnitude;
   sum.tolerance_of_bias = allowed.bias;
   sum.tolerance_of_element = allowed.element;
-  sum.limit = numbers().suspect * allowed.magnitude;
+  sum.limit = model.suspect * allowed.magnitude;
   return sum;
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "msprobe/step_walk.h"
-#include "verdict/error_model.h"
+#include "verdict/model.h"
 #include "verdict/place.h"
 
 namespace msprobe::verdict {
@@ -17,7 +17,7 @@ namespace msprobe::verdict {
 using Observer = std::function<void(const compare::Judged&)>;
 
 /// `name_of`: of a source by its row.
-compare::Explanation explanation(const Place& place, const Tolerance& allowed,
+compare::Explanation explanation(const Model& model, const Place& place, const Tolerance& allowed,
                                  const std::function<std::string(std::uint32_t)>& name_of);
 
 }  // namespace msprobe::verdict

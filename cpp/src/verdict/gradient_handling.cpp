@@ -5,15 +5,13 @@
 #include <cmath>
 #include <optional>
 
-#include "verdict/error_model.h"
-#include "verdict/numbers.h"
 #include "verdict/state_entry.h"
 
 namespace msprobe::verdict {
 
 using trace::Json;
 
-Handling handling(const Json& state, const Json& at_optimizer) {
+Handling handling(const Model& model, const Json& state, const Json& at_optimizer) {
   const auto& passes = state["backward"].items();
   if (passes.empty()) return {};
   bool all_equal = true, is_scaled = true;
@@ -30,7 +28,7 @@ Handling handling(const Json& state, const Json& at_optimizer) {
     const double own = scaled / size;
     if (!factor) factor = own;
     is_scaled &= std::abs(own - *factor) <=
-                 numbers().suspect * own_rounding(metrics::unit_roundoff(now->dtype)) * *factor;
+                 model.suspect * model.own_rounding(metrics::unit_roundoff(now->dtype)) * *factor;
   }
   if (before == 0) return {};
   return {all_equal ? "unchanged" : is_scaled ? "scaled" : "changed", std::sqrt(after / before)};

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "msprobe/training_state.h"
+#include "verdict/model.h"
 
 namespace msprobe::verdict {
 
@@ -16,6 +17,6 @@ struct Handling {
 };
 
 /// `state`: of a step of one run; `at_optimizer`: the gradients that an optimizer of it is given.
-Handling handling(const trace::Json& state, const trace::Json& at_optimizer);
+Handling handling(const Model& model, const trace::Json& state, const trace::Json& at_optimizer);
 
 }  // namespace msprobe::verdict

@@ -4,7 +4,7 @@
 
 /// A place is what both runs have: data, a parameter, what goes into a call or comes out of it, a gradient,
 /// the state of an optimizer. It is so far off, and has sources: other places, with the way in which their
-/// errors arrive. What it may be off by follows from that alone (error_model.h).
+/// errors arrive. What it may be off by follows from that alone (model.h).
 ///
 /// A place knows nothing of files. Its tensor may be joined from the shards of several ranks, and the runs
 /// may be of two frameworks, as long as somebody can say how far off it is and what it is made of.
@@ -42,9 +42,6 @@ struct Tensor {
   double largest = 0;  // magnitude
   double last = 1;     // last extent of its shape
   double unit = 0;     // unit roundoff of its dtype; 0: integers and flags
-
-  /// With elements beyond Numbers::mask: beside them nothing of the others is left in norms and sketches.
-  bool is_masked() const noexcept;
 };
 
 Tensor tensor_of(const metrics::TensorFacts& reference, double last_extent = 1);

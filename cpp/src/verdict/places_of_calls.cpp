@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "verdict/error_model.h"
-
 namespace msprobe::verdict {
 namespace {
 
@@ -19,7 +17,8 @@ bool is_tensor(const Item& item) { return item.kind == Item::Kind::kTensor; }
 }  // namespace
 
 CallPlaces::CallPlaces(const Calls& calls, const Unpaired& unpaired, const StepWalk* before)
-    : calls_(calls),
+    : model_(calls.model()),
+      calls_(calls),
       unpaired_(unpaired),
       before_(before),
       reached_(calls.count() + 1, before ? before->noise : 0) {
@@ -46,8 +45,9 @@ void CallPlaces::reach(std::uint32_t record, double error) {
 
 void CallPlaces::keep(const ItemPair& row, const Place& place) {
   has_other_choices_ |= place.tensor.unit == 0 && !is_input(calls_.pair().target_item(row).part);
-  if (const double error = unseen(place); error > 0) unseen_[calls_.rows().index(row)] = error;
-  if (const Common shared = common(place); shared.error > 0) common_[calls_.rows().index(row)] = shared;
+  if (const double error = model_.unseen(place); error > 0) unseen_[calls_.rows().index(row)] = error;
+  if (const Common shared = model_.common(place); shared.error > 0)
+    common_[calls_.rows().index(row)] = shared;
 }
 
 const CallPlaces::Inside* CallPlaces::inside(std::string_view module) const {
@@ -98,7 +98,8 @@ Source CallPlaces::source(const ItemPair& row, bool is_saved) const {
   }
   if (const auto known = unseen_.find(last); known != unseen_.end()) source.unseen = known->second;
   if (const auto known = common_.find(maker); known != common_.end()) source.common = known->second;
-  if (source.tensor.is_masked() && source.unseen == 0 && !source.distance.equal) {
+  if (model_.masked_by_unrecorded && model_.is_masked(source.tensor) && source.unseen == 0 &&
+      !source.distance.equal) {
     source.unseen = reached_[row.target_record];  // masked by what is not recorded
   }
   return source;
@@ -113,7 +114,7 @@ bool CallPlaces::sources(std::uint32_t record, std::vector<Source>& found) const
 bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<Source>& found) const {
   bool knows_all = true;
   const Keeps keeps = is_saved ? calls_.operator_of(calls_.name(record)).keeps : Keeps::kAll;
-  const Item* const bias = keeps == Keeps::kFactors ? added_bias(record) : nullptr;
+  const Item* const bias = keeps == Keeps::kFactors && model_.added_bias ? added_bias(record) : nullptr;
   for (const ItemPair& row : calls_.rows().of_record(record)) {
     const Item& item = calls_.pair().target_item(row);
     if (!is_tensor(item) || !(is_saved || is_input(item.part)) || calls_.says_nothing(row)) continue;
@@ -125,10 +126,8 @@ bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<So
       knows_all = false;
     }
   }
-  if (!is_saved) {
-    weigh(record, found);
-    sum_over_rows(record, found);
-  }
+  if (!is_saved && model_.weighted_sum) weigh(record, found);
+  if (!is_saved && model_.sum_over_rows) sum_over_rows(record, found);
   return knows_all && std::ranges::none_of(calls_.reference_only(record), [&](std::uint32_t index) {
            const Item& item = calls_.reference().all_items()[index];
            return is_tensor(item) && is_input(item.part);
@@ -198,16 +197,17 @@ Source CallPlaces::everything_before(std::uint32_t record) const {
 std::optional<Source> CallPlaces::made_by_backward(const metrics::TensorFacts& facts) const {
   if (const Distance* const made = gradients_.find(facts)) return source_of(*made, tensor_of(facts));
   const Distance* const scaled = gradients_.find_scaled(facts);
-  if (scaled == nullptr) return std::nullopt;
+  if (scaled == nullptr || !model_.scaled_gradient) return std::nullopt;
   Distance distance = *scaled;
   for (double* one : {&distance.high, &distance.bias, &distance.expected, &distance.value})
-    *one += whole_gradient_;
+    *one += model_.whole_gradient ? whole_gradient_ : 0;
   return source_of(distance, tensor_of(facts));
 }
 
 // As the optimizer left it in the step before.
 std::optional<Source> CallPlaces::left_by_optimizer(const metrics::TensorFacts& facts) const {
-  const Distance* const left = before_ == nullptr ? nullptr : before_->updated.find(facts);
+  const Distance* const left =
+      before_ == nullptr || !model_.left_by_optimizer ? nullptr : before_->updated.find(facts);
   return left == nullptr ? std::nullopt : std::optional(source_of(*left, tensor_of(facts)));
 }
 
@@ -215,7 +215,7 @@ std::optional<Source> CallPlaces::left_by_optimizer(const metrics::TensorFacts& 
 void CallPlaces::made_by(std::optional<std::uint32_t> group, Place& place) const {
   place.rule = Rule::kOpaque;
   place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
-  if (!group || unpaired_.groups()[*group].computing > 1) return;
+  if (!model_.one_call_alone || !group || unpaired_.groups()[*group].computing > 1) return;
   place.rule = Rule::kOperator;  // a call like others
   place.by.gain = Gain::kElementwise;
   for (Source& one : place.sources) one.tensor = place.tensor;
@@ -223,7 +223,8 @@ void CallPlaces::made_by(std::optional<std::uint32_t> group, Place& place) const
 
 std::optional<OwnChange> CallPlaces::own_change(const ItemPair& row, const InputPlace& input,
                                                 ItemIndex ours) const {
-  if (ours == kNoItem || input.source == kNoItem || input.place.tensor.unit == 0) return std::nullopt;
+  if (!model_.own_change || ours == kNoItem || input.source == kNoItem || input.place.tensor.unit == 0)
+    return std::nullopt;
   const auto changed = [&](std::optional<std::uint32_t> group, const Trace& trace, const Item& now,
                            ItemIndex was) {
     OwnChange change;
@@ -266,9 +267,10 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
       const ItemPair& there = calls_.rows()[known];
       Source source = source_of(calls_.distance(there), calls_.tensor(there), known);
       if (const auto hidden = unseen_.find(known); hidden != unseen_.end()) source.unseen = hidden->second;
-      if (there.target_record > record) {  // it does not exist yet in the target
+      if (model_.later_in_target && there.target_record > record) {  // it does not exist yet in the target
         opaque_of(everything_before(record));
-      } else if (place.tensor.count == 1) {  // two numbers may be equal in the reference by chance
+      } else if (model_.single_number &&
+                 place.tensor.count == 1) {  // two numbers may be equal in the reference by chance
         opaque_of(everything_before(record));
         place.sources.push_back(source);
       } else {
@@ -287,7 +289,7 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
     made_by(result.of_unpaired, place);
     return result;
   }
-  if (is_behind || calls_.zone(record) != Zone::kModel) {
+  if (model_.unchanged_in_target && (is_behind || calls_.zone(record) != Zone::kModel)) {
     // The target has it unchanged from an earlier place.
     const ItemIndex ours = calls_.target_flow().source(row.target);
     const std::uint32_t known = ours == kNoItem ? kNoRow : calls_.row_of_target(ours);
@@ -310,10 +312,11 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
   const bool backward = is_backward(calls_.name(record));
   const bool knows_all = !calls_.has_modules_only() && !backward && !is_behind;
   // Integers and flags that no call made are data.
-  const bool is_data = place.tensor.unit == 0 && !has_other_choices_;
+  const bool is_data = model_.integers_are_data && place.tensor.unit == 0 && !has_other_choices_;
   if (knows_all && (reached_[record] == 0 || is_data)) {
     place.rule = Rule::kOrigin;
-  } else if (is_behind && !backward && largest_gradient_ > 0) {  // a gradient that was reduced or scaled
+  } else if (model_.reduced_gradient && is_behind && !backward &&
+             largest_gradient_ > 0) {  // a gradient that was reduced or scaled
     opaque_of(source_of(of_error(largest_gradient_), {}));
   } else {
     opaque_of(everything_before(record));
@@ -366,7 +369,8 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
   place.rule = Rule::kOperator;
   place.by = calls_.operator_of(call);
   place.sources = sources;
-  const bool is_composite = is_module(call) || place.by.gain == Gain::kRecurrent;
+  const bool is_composite =
+      model_.module_in_coarsest && (is_module(call) || place.by.gain == Gain::kRecurrent);
   // Under autocast, what is computed inside may be of a coarser dtype than what comes out.
   if (is_composite && place.tensor.unit > 0)
     place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
@@ -406,7 +410,8 @@ Place CallPlaces::gradient(const ItemPair& row) const {
   place.tensor = calls_.tensor(row);
   // It is the very result of a backward call.
   const Flow& flow = calls_.reference_flow();
-  for (ItemIndex item = flow.follower(row.reference.index); item != kNoItem; item = flow.follower(item)) {
+  for (ItemIndex item = model_.gradient_of_backward_result ? flow.follower(row.reference.index) : kNoItem;
+       item != kNoItem; item = flow.follower(item)) {
     const std::uint32_t known = calls_.row_of_reference(item);
     if (is_input(calls_.reference().all_items()[item].part) ||
         !is_backward(calls_.reference_name(flow.record(item))) || known == kNoRow) {

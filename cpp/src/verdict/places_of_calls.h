@@ -87,6 +87,7 @@ class CallPlaces {
   std::optional<Source> left_by_optimizer(const metrics::TensorFacts& facts) const;
   double step_of(const ItemPair& row) const;
 
+  const Model& model_;
   const Calls& calls_;
   const Unpaired& unpaired_;
   const StepWalk* before_;

@@ -7,8 +7,7 @@
 #include <map>
 
 #include "msprobe/step_walk.h"
-#include "verdict/error_model.h"
-#include "verdict/numbers.h"
+#include "verdict/model.h"
 
 namespace msprobe::compare {
 namespace {
@@ -31,13 +30,13 @@ bool is_suspect(double found, double entered) {
   metrics::Distance distance;
   distance.low = found * kEpsilon;
   distance.equal = found == 0;
-  return verdict::excess(distance, verdict::tolerance(place_of(entered))) >= 1;
+  return verdict::Model().excess(distance, verdict::Model().tolerance(place_of(entered))) >= 1;
 }
 
 }  // namespace
 
 double opaque_limit(double entered) {
-  return verdict::numbers().suspect * verdict::tolerance(place_of(entered)).magnitude / kEpsilon;
+  return verdict::Model().suspect * verdict::Model().tolerance(place_of(entered)).magnitude / kEpsilon;
 }
 
 std::vector<SuspectNode> suspects_of_nodes(const std::vector<NodeDistances>& nodes) {

@@ -13,9 +13,7 @@
 
 #include "base/non_finite.h"
 #include "verdict/calls.h"
-#include "verdict/error_model.h"
 #include "verdict/gradient_handling.h"
-#include "verdict/numbers.h"
 #include "verdict/optimizer_settings.h"
 #include "verdict/state_entry.h"
 #include "verdict/state_findings.h"
@@ -37,7 +35,7 @@ constexpr std::array<std::string_view, 5> kHowNotWhat = {"inplace", "recompute",
                                                          "use_checkpoint", "gradient_checkpointing"};
 // How far off a step may be by the rule of its optimizer, in what one rounding of each operator allows
 // (docs/formats/diagnosis.md): the step is one call, which is made of others (R3).
-double limit_of_rule() { return numbers().suspect * numbers().opaque * numbers().opaque; }
+double limit_of_rule(const Model& model) { return model.suspect * model.opaque * model.opaque; }
 
 // How far off tensors are, by their names.
 using Reached = std::map<std::string, Source, std::less<>>;
@@ -53,13 +51,14 @@ Source largest_of(const Reached& reached) {
 
 class StateWalk {
  public:
-  StateWalk(const Json& target, const Json& reference, const compare::StepWalk* before,
+  StateWalk(const Model& model, const Json& target, const Json& reference, const compare::StepWalk* before,
             SuspectsOfCalls& calls, const Observer& observer)
-      : target_(target),
+      : model_(model),
+        target_(target),
         reference_(reference),
         before_(before),
         calls_(calls),
-        found_(calls.walk, observer) {}
+        found_(model, calls.walk, observer) {}
 
   void run() {
     random_state();
@@ -174,7 +173,8 @@ class StateWalk {
   // of the parameter. Other buffers are left by the calls.
   Place buffer_place(const EntryPair& entry, const EntryPair* averaged) {
     if (before_ == nullptr) return place_of(entry);
-    const auto facts = averaged == nullptr ? std::nullopt : tensor_of(*averaged->reference);
+    const auto facts =
+        averaged == nullptr || !model_.averaged_weights ? std::nullopt : tensor_of(*averaged->reference);
     if (!facts || !((*averaged->reference)["shape"] == (*entry.reference)["shape"]))
       return through_all(entry, before_->noise);
     const std::string key = "buffer." + entry.name;
@@ -212,10 +212,10 @@ class StateWalk {
     const auto seen = calls_.excess_of_modules.find(path);
     if (seen != calls_.excess_of_modules.end()) {
       finding.effect = seen->second;
-    } else if (!calls_.excess_of_modules.empty() || is_one_of(name, kHowNotWhat)) {
+    } else if (!calls_.excess_of_modules.empty() || (model_.how_not_what && is_one_of(name, kHowNotWhat))) {
       finding.effect = 0;
     }
-    finding.is_hidden = is_other_number && finding.effect < 1 && walk().noise > 0;
+    finding.is_hidden = model_.hidden_setting && is_other_number && finding.effect < 1 && walk().noise > 0;
   }
 
   void modules() {
@@ -237,7 +237,7 @@ class StateWalk {
                 const PlaceOf& place_of_entry) {
     Reached reached;
     const std::vector<EntryPair> entries = common(ours, theirs);
-    const double floor = negligible(entries);
+    const double floor = negligible(model_, entries);
     for (const EntryPair& entry : entries) {
       const Source source =
           source_of(entry_distance(*entry.target, *entry.reference, floor), place_of(entry).tensor);
@@ -266,9 +266,10 @@ class StateWalk {
   Place computed_in_parts(const EntryPair& entry) const {
     Place place = place_of(entry);
     const double unit = place.tensor.unit;
-    const double through = opaque(opaque(opaque(apart_at_start_, unit), unit), unit);
+    const double through =
+        model_.through_calls(model_.through_calls(model_.through_calls(apart_at_start_, unit), unit), unit);
     place.rule = Rule::kSameValue;
-    const double most = is_coarse(unit) ? through_pass(unit) : through;
+    const double most = is_coarse(unit) ? model_.through_pass(unit) : through;
     place.sources = {source_of(of_error(std::min(through, most)), place.tensor)};
     return place;
   }
@@ -360,8 +361,8 @@ class StateWalk {
   // them are multiplied by one number, and errors average out in their norm.
   void find_effect_of_clipping(const Json& ours, const Json& theirs) {
     const std::vector<EntryPair> entries = common(ours, theirs);
-    if (ways_of_clipping_.empty()) return;
-    const double floor = negligible(entries);
+    if (ways_of_clipping_.empty() || !model_.effect_of_clipping) return;
+    const double floor = negligible(model_, entries);
     double effect = entries.empty() || before_clipping_.empty() ? kInfinity : 0;
     std::array<double, 2> squares{};
     Place all;
@@ -370,8 +371,8 @@ class StateWalk {
     for (const EntryPair& entry : entries) {
       if (before_clipping_.empty()) break;
       const Place place = clipped(before_clipping_, entry);
-      effect =
-          std::max(effect, excess(entry_distance(*entry.target, *entry.reference, floor), tolerance(place)));
+      effect = std::max(effect, model_.excess(entry_distance(*entry.target, *entry.reference, floor),
+                                              model_.tolerance(place)));
       const auto a = tensor_of(*entry.target), b = tensor_of(*entry.reference);
       if (!a || !b) continue;
       squares[0] += a->count * a->typical() * a->typical();
@@ -380,11 +381,11 @@ class StateWalk {
       all.tensor.count += b->count;
       for (const Source& one : place.sources) bias = std::max(bias, one.distance.bias);
     }
-    if (squares[1] > 0) {
+    if (model_.norm_of_clipping && squares[1] > 0) {
       const double apart = std::abs(std::sqrt(squares[0] / squares[1]) - 1);
       const double error =
           (largest_of(before_clipping_).error() + all.tensor.unit) / std::sqrt(all.tensor.count);
-      effect = std::max(effect, apart / (numbers().suspect * (bias + all.tensor.unit + error)));
+      effect = std::max(effect, apart / (model_.suspect * (bias + all.tensor.unit + error)));
     }
     for (const std::size_t index : ways_of_clipping_) walk().findings[index].effect = effect;
   }
@@ -392,7 +393,7 @@ class StateWalk {
   // Gradients that agree behind the backward pass and not at the optimizer: one of the runs clips them, or
   // takes the scale of a loss out, and the other does not, or in another way.
   void report_handling(const Json& ours, const Json& theirs) {
-    const Handling a = handling(target_, ours), b = handling(reference_, theirs);
+    const Handling a = handling(model_, target_, ours), b = handling(model_, reference_, theirs);
     const bool is_told = a.word != b.word || a.word == "scaled";
     if (a.word.empty() || b.word.empty() || !is_told) return;
     const auto text = [](double factor) {
@@ -418,7 +419,8 @@ class StateWalk {
                                 b, [&](const EntryPair& entry) { return after(reached, entry); });
       if (i == 0) {
         find_effect_of_clipping(a, b);
-        if (ways_of_clipping_.empty() && walk().findings.size() > known) report_handling(a, b);
+        if (model_.handling && ways_of_clipping_.empty() && walk().findings.size() > known)
+          report_handling(a, b);
       }
       for (const auto& [name, one] : now) reached[name] = one;
     }
@@ -439,7 +441,7 @@ class StateWalk {
       }
     }
     for (auto& [kind, entries] : by_kind) {
-      const double floor = negligible(entries);
+      const double floor = negligible(model_, entries);
       for (EntryPair& entry : entries) {
         const std::string parameter = entry.name;
         entry.name += "." + kind;
@@ -479,8 +481,8 @@ class StateWalk {
   // Where one of the runs steps by the rule of its optimizer, and the other does not.
   void rule(const Json& ours, const Json& theirs) {
     const auto a = number_of(ours["off"]), b = number_of(theirs["off"]);
-    const double most = limit_of_rule();
-    if (!a || !b || (*a > most) == (*b > most)) return;
+    const double most = limit_of_rule(model_);
+    if (!model_.rule_of_optimizer || !a || !b || (*a > most) == (*b > most)) return;
     const bool is_ours = *a > *b;
     const Json& other = is_ours ? ours : theirs;
     std::array<char, 64> off{};
@@ -537,6 +539,7 @@ class StateWalk {
     }
   }
 
+  const Model& model_;
   const Json& target_;
   const Json& reference_;
   const compare::StepWalk* before_;
@@ -549,9 +552,10 @@ class StateWalk {
 
 }  // namespace
 
-void add_suspects_of_state(const Json& target, const Json& reference, const compare::StepWalk* before,
-                           SuspectsOfCalls& calls, const Observer& observer) {
-  StateWalk(target, reference, before, calls, observer).run();
+void add_suspects_of_state(const Model& model, const Json& target, const Json& reference,
+                           const compare::StepWalk* before, SuspectsOfCalls& calls,
+                           const Observer& observer) {
+  StateWalk(model, target, reference, before, calls, observer).run();
 }
 
 }  // namespace msprobe::verdict

@@ -117,12 +117,12 @@ std::vector<EntryPair> common(const Json& target, const Json& reference) {
   return result;
 }
 
-double negligible(const std::vector<EntryPair>& entries) {
+double negligible(const Model& model, const std::vector<EntryPair>& entries) {
   std::vector<double> sizes;
   for (const EntryPair& one : entries) {
     if (const auto facts = tensor_of(*one.reference)) sizes.push_back(facts->typical());
   }
-  return negligible_of(std::move(sizes));
+  return model.floor_of(std::move(sizes));
 }
 
 }  // namespace msprobe::verdict

@@ -13,6 +13,7 @@
 
 #include "msprobe/metrics.h"
 #include "msprobe/training_state.h"
+#include "verdict/model.h"
 
 namespace msprobe::verdict {
 
@@ -44,7 +45,7 @@ std::vector<EntryPair> common(const trace::Json& target, const trace::Json& refe
 
 /// A tenth of the size of a typical element of tensors that belong together, such as all gradients: much
 /// smaller ones are what rounding leaves where the exact result is zero.
-double negligible(const std::vector<EntryPair>& entries);
+double negligible(const Model& model, const std::vector<EntryPair>& entries);
 
 bool is_one_of(std::string_view word, std::span<const std::string_view> words);
 

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "verdict/error_model.h"
-
 namespace msprobe::verdict {
 
 using compare::Clause;
@@ -83,18 +81,18 @@ Finding* StateFindings::judge(FindingKind kind, Phase phase, const EntryPair& en
                               const metrics::Distance& apart, const Place& place, Clause because) {
   if (apart.equal) return nullptr;
   ++walk_.differing;
-  const Tolerance allowed = tolerance(place);
-  const double strength = excess(apart, allowed);
+  const Tolerance allowed = model_.tolerance(place);
+  const double strength = model_.excess(apart, allowed);
   if (strength < 1 && strength > walk_.closest.value) walk_.closest = {strength, entry.name};
   const auto no_name = [](std::uint32_t) { return std::string(); };
-  if (observer_) observer_({entry.name, apart, strength, explanation(place, allowed, no_name)});
+  if (observer_) observer_({entry.name, apart, strength, explanation(model_, place, allowed, no_name)});
   if (strength < 1) return nullptr;
   Finding& finding = add(kind, phase, entry.name, std::move(because));
   finding.module = module_of(entry.name);
   finding.distance = apart;
   finding.explained = allowed.magnitude;
   finding.strength = strength;
-  finding.explanation = explanation(place, allowed, no_name);
+  finding.explanation = explanation(model_, place, allowed, no_name);
   finding.exact_before = std::all_of(place.sources.begin(), place.sources.end(),
                                      [](const Source& one) { return one.distance.equal; });
   if (!tensor_of(*entry.target) || !tensor_of(*entry.reference)) {

@@ -28,7 +28,8 @@ Place through_all(const EntryPair& entry, double error);
 
 class StateFindings {
  public:
-  StateFindings(compare::StepWalk& walk, const Observer& observer) : walk_(walk), observer_(observer) {}
+  StateFindings(const Model& model, compare::StepWalk& walk, const Observer& observer)
+      : model_(model), walk_(walk), observer_(observer) {}
 
   compare::Finding& add(compare::FindingKind kind, compare::Phase phase, std::string name,
                         compare::Clause because);
@@ -44,6 +45,7 @@ class StateFindings {
                           const metrics::Distance& apart, const Place& place, compare::Clause because);
 
  private:
+  const Model& model_;
   compare::StepWalk& walk_;
   const Observer& observer_;
   double order_ = 0;

@@ -7,7 +7,7 @@
 #include <numbers>
 
 #include "verdict/arrival.h"
-#include "verdict/numbers.h"
+#include "verdict/places_of_calls.h"
 
 namespace msprobe::verdict {
 namespace {
@@ -17,10 +17,11 @@ using compare::Reason;
 
 class Summary {
  public:
-  Summary(const Calls& calls, bool is_first_step, compare::StepWalk& walk)
-      : calls_(calls), is_first_(is_first_step), walk_(walk) {}
+  Summary(const Calls& calls, bool is_first_step, bool has_state, compare::StepWalk& walk)
+      : calls_(calls), is_first_(is_first_step), has_state_(has_state), walk_(walk) {}
 
   void run() {
+    if (!has_state_) keep_parameters();
     find_stretch();
     walk_.unit = calls_.coarsest_unit();
     const ItemPair* largest = nullptr;
@@ -50,11 +51,25 @@ class Summary {
   }
 
  private:
+  // For the next step.
+  void keep_parameters() {
+    for (const ItemPair& row : calls_.pair().matches.pairs) {
+      const Item& item = calls_.pair().target_item(row);
+      if (!row.reference || item.part != Item::Part::kParameters) continue;
+      const std::string key =
+          CallPlaces::parameter_key(calls_.name(row.target_record), calls_.target().text(item.path));
+      metrics::TensorFacts facts = calls_.facts(row);
+      facts.checksum = {};  // of a file that may be closed by then
+      walk_.parameters.insert_or_assign(key, facts);
+      walk_.left[key].error = calls_.distance(row).expected;
+    }
+  }
+
   // Every place is within its tolerance, and all together are farther off than a model that is computed once
   // may be: between which two?
   void find_stretch() {
-    if (!is_first_) return;
-    const double most = numbers().most_together * calls_.coarsest_unit();
+    if (!is_first_ || !calls_.model().stretch) return;
+    const double most = calls_.model().most_together * calls_.coarsest_unit();
     for (const ItemPair& row : calls_.pair().matches.pairs) {
       const std::string_view call = calls_.name(row.target_record);
       const bool is_result = row.reference && !is_input(calls_.pair().target_item(row).part) &&
@@ -64,9 +79,10 @@ class Summary {
       if (is_backward(call)) continue;  // some are nothing but rounding
       // Gradients go through the model twice; next to those of the others (R7) some are nothing but rounding.
       const bool is_gradient = trace::holds_gradients(call);
+      if (is_gradient && !calls_.model().stretch_of_gradients) continue;
       if (is_gradient && calls_.tensor(row).typical < calls_.negligible_gradient()) continue;
       const double low = is_gradient
-                             ? calls_.distance(row, calls_.negligible_gradient()).low / numbers().opaque
+                             ? calls_.distance(row, calls_.negligible_gradient()).low / calls_.model().opaque
                              : calls_.distance(row).low;
       if (low > most && arrives(calls_, row, calls_.distance(row), walk_.arriving)) {
         walk_.first_differing = calls_.item_name(row);
@@ -81,7 +97,8 @@ class Summary {
   // is not recorded, or the call is another one. Modules tell in any case.
   bool began_before(std::uint32_t record, double most) const {
     const auto rows = rows_of(record);
-    return is_module(calls_.name(record)) || trace::holds_gradients(calls_.name(record)) ||
+    return !calls_.model().stretch_began_before || is_module(calls_.name(record)) ||
+           trace::holds_gradients(calls_.name(record)) ||
            std::all_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
              return !is_input(calls_.pair().target_item(row).part) || !row.reference ||
                     calls_.distance(row).low <= most;
@@ -116,13 +133,14 @@ class Summary {
 
   const Calls& calls_;
   bool is_first_;
+  bool has_state_;
   compare::StepWalk& walk_;
 };
 
 }  // namespace
 
-void summarize(const Calls& calls, bool is_first_step, compare::StepWalk& walk) {
-  Summary(calls, is_first_step, walk).run();
+void summarize(const Calls& calls, bool is_first_step, bool has_state, compare::StepWalk& walk) {
+  Summary(calls, is_first_step, has_state, walk).run();
 }
 
 }  // namespace msprobe::verdict

@@ -10,8 +10,6 @@
 #include "verdict/arrival.h"
 #include "verdict/calls.h"
 #include "verdict/effects.h"
-#include "verdict/error_model.h"
-#include "verdict/numbers.h"
 #include "verdict/places_of_calls.h"
 #include "verdict/summary.h"
 #include "verdict/unpaired.h"
@@ -30,7 +28,8 @@ using Part = Item::Part;
 class Walk {
  public:
   Walk(const Calls& calls, const StepWalk* before, bool has_state, double gradients, const Observer& observer)
-      : calls_(calls),
+      : model_(calls.model()),
+        calls_(calls),
         unpaired_(calls),
         places_(calls, unpaired_, before),
         before_(before),
@@ -53,9 +52,8 @@ class Walk {
     for (const std::uint32_t i : gradients) visit_gradients(i);
     for (const Unmeasured& one : unmeasured_) find_effect(one);
     for (std::uint32_t i = 0; i < unpaired_.groups().size(); ++i) report_group(i);
-    if (!has_state_) keep_parameters();
     walk().noise = places_.before(calls_.count());
-    summarize(calls_, before_ == nullptr, walk());
+    summarize(calls_, before_ == nullptr, has_state_, walk());
     return std::move(result_);
   }
 
@@ -105,11 +103,11 @@ class Walk {
   }
 
   double beyond(const ItemPair& row, const Distance& apart, const Tolerance& allowed) const {
-    return arrives(calls_, row, apart, result_.walk.arriving) ? excess(apart, allowed) : 0;
+    return arrives(calls_, row, apart, result_.walk.arriving) ? model_.excess(apart, allowed) : 0;
   }
 
   compare::Explanation explain(const Place& place, const Tolerance& allowed) const {
-    return explanation(place, allowed,
+    return explanation(model_, place, allowed,
                        [&](std::uint32_t row) { return calls_.item_name(calls_.rows()[row]); });
   }
 
@@ -170,7 +168,7 @@ class Walk {
   std::size_t visit_inputs(std::uint32_t record, bool has_same_tensors) {
     const Zone zone = calls_.zone(record);
     if (zone != Zone::kModel && calls_.has_tensors_in_other_order(record)) return 0;
-    const bool is_one_kernel = has_same_tensors && !is_module(calls_.name(record));
+    const bool is_one_kernel = model_.words_decide && has_same_tensors && !is_module(calls_.name(record));
     std::size_t found = 0;
     for (const ItemPair& row : rows_of(record)) {
       const Item& item = pair().target_item(row);
@@ -183,10 +181,11 @@ class Walk {
         visit_tensor(record, row, apart);
         continue;
       }
-      if ((item.kind == Item::Kind::kNull && other == nullptr) || excess_of_number(apart) < 1) continue;
+      if ((item.kind == Item::Kind::kNull && other == nullptr) || model_.excess_of_number(apart) < 1)
+        continue;
       const bool is_another = other != nullptr && std::isfinite(apart.value) &&
-                              excess_of_number(apart, places_.before(record)) >= 1;
-      const bool is_chosen = item.kind == Item::Kind::kTensor && is_other_choice(row);
+                              model_.excess_of_number(apart, places_.before(record)) >= 1;
+      const bool is_chosen = model_.other_choice && item.kind == Item::Kind::kTensor && is_other_choice(row);
       add_value(record, calls_.item_name(row), shown(calls_.target(), item),
                 other != nullptr ? shown(calls_.reference(), *other) : std::string(word_of(row.reason)),
                 {0, record, is_one_kernel || is_a_number(item), is_another,
@@ -194,7 +193,7 @@ class Walk {
       ++found;
       // A rate or a coefficient of an optimizer is one of its settings: what it makes of states that are 0,
       // or next to nothing, is no measure.
-      if (zone == Zone::kOptimizer && is_another) {
+      if (model_.number_of_optimizer && zone == Zone::kOptimizer && is_another) {
         walk().findings.back().effect = kInfinity;
         unmeasured_.pop_back();
       }
@@ -257,12 +256,12 @@ class Walk {
       return;
     }
     const InputPlace input = places_.input(row);
-    const Tolerance allowed = tolerance(input.place);
+    const Tolerance allowed = model_.tolerance(input.place);
     const double strength = judge(row, input.place, allowed, apart);
     places_.keep(row, input.place);
     const ItemIndex ours = calls_.target_flow().source(row.target);
     // The training state has what goes into an optimizer by its names, and knows what is negligible (R7).
-    if (has_state_ && calls_.parent(record) == "optimizer") return;
+    if (model_.optimizer_by_state && has_state_ && calls_.parent(record) == "optimizer") return;
     if (note_unpaired(row, input, ours, strength) || strength < 1) return;
     Finding* const finding = add(FindingKind::kArgument, record);
     if (finding == nullptr) return;
@@ -272,7 +271,7 @@ class Walk {
     if (input.source != kNoItem) {
       name_after_module(*finding, row);
       tell_what_happened(*finding, row, input.source, ours);
-      if (ours == kNoItem && unpaired_.has_extra_in(calls_.parent(record)))
+      if (model_.around_in_place && ours == kNoItem && unpaired_.has_extra_in(calls_.parent(record)))
         unmeasured_.push_back({walk().findings.size() - 1, record, false, false, Unmeasured::Where::kAround});
     } else if (backward) {
       finding->kind = FindingKind::kGradient;
@@ -286,7 +285,7 @@ class Walk {
                        const std::string& name) {
     if (has_state_ || calls_.zone(record) != Zone::kModel) return;
     const Place place = places_.parameter(row, name);
-    const Tolerance allowed = tolerance(place);
+    const Tolerance allowed = model_.tolerance(place);
     const double strength = judge(row, place, allowed, apart);
     if (strength < 1) return;
     Finding* const finding = add(FindingKind::kWeight, record);
@@ -347,7 +346,8 @@ class Walk {
     Outcome& seen = effects_[record];
     const std::string_view call = calls_.name(record);
     const bool backward = is_backward(call);
-    const double floor = calls_.zone(record) == Zone::kClipping ? calls_.negligible_gradient() : 0;
+    const bool has_floor = model_.floor_of_clipping && calls_.zone(record) == Zone::kClipping;
+    const double floor = has_floor ? calls_.negligible_gradient() : 0;
     struct Worst {
       const ItemPair* row = nullptr;
       Place place;
@@ -371,7 +371,7 @@ class Walk {
       if (apart.equal) continue;
       seen.arrives |= arrives(calls_, row, apart, result_.walk.arriving);
       Place place = places_.result(row, sources, knows_sources);
-      Tolerance allowed = tolerance(place);
+      Tolerance allowed = model_.tolerance(place);
       places_.keep(row, place);
       reached = std::max(reached, apart.high / allowed.cancelled);
       const double strength = judge(row, place, allowed, apart);
@@ -392,10 +392,12 @@ class Walk {
   double visible_in(std::uint32_t record, const ItemPair& row, const Distance& apart,
                     const Tolerance& allowed, double strength) const {
     const Outcome& seen = effects_[record];
-    if (!is_module(calls_.name(record)) && std::isfinite(allowed.magnitude)) return strength;
+    const bool is_whole = model_.visible_by_what_goes_in &&
+                          (is_module(calls_.name(record)) || !std::isfinite(allowed.magnitude));
+    if (!is_whole) return strength;
     Tolerance whole;
     const double unit = std::max(calls_.unit(row), calls_.coarsest_unit());
-    whole.magnitude = whole.bias = opaque(seen.entered, unit);
+    whole.magnitude = whole.bias = model_.through_calls(seen.entered, unit);
     return beyond(row, apart, whole);
   }
 
@@ -433,8 +435,9 @@ class Walk {
                          bool knows_sources) {
     if (row.reason == trace::NoMatchReason::kNoItem) return;
     const Item& item = pair().target_item(row);
-    if (item.kind == Item::Kind::kTensor && row.reason != trace::NoMatchReason::kDtype &&
-        !is_other_choice(row)) {
+    const bool is_visible = model_.other_shape_is_visible && item.kind == Item::Kind::kTensor &&
+                            row.reason != trace::NoMatchReason::kDtype && !is_other_choice(row);
+    if (is_visible) {
       effects_[record].visible = kInfinity;
     }
     if (effects_[record].has_other_arguments || !knows_sources || item.kind == Item::Kind::kNull) return;
@@ -445,7 +448,7 @@ class Walk {
                              gain == Gain::kElementwise || gain == Gain::kPower;
     const bool is_exact =
         std::all_of(sources.begin(), sources.end(), [](const Source& one) { return one.distance.equal; });
-    if (!is_exact && !keeps_shape) return;
+    if (!model_.lone_result || (!is_exact && !keeps_shape)) return;
     Finding* const finding = add(FindingKind::kOperator, record);
     if (finding == nullptr) return;
     finding->distance = Distance::unmeasurable();
@@ -470,7 +473,7 @@ class Walk {
       }
       if (apart.equal) continue;
       const Place place = places_.gradient(row);
-      const Tolerance allowed = tolerance(place);
+      const Tolerance allowed = model_.tolerance(place);
       const double strength = judge(row, place, allowed, apart);
       if (strength < 1) continue;
       Finding* const finding = add(FindingKind::kGradient, record);
@@ -495,9 +498,10 @@ class Walk {
     const bool shows = seen.has_result || seen.visible > 0;
     finding.effect = shows ? effects_.in_call(one.record, one.decides)
                            : effects_.around(calls_.parent(one.record), false, one.record + 1);
-    finding.is_hidden = one.decides && std::isinf(finding.effect)
-                            ? effects_.is_of_argument(one.record)
-                            : one.is_another_number && finding.effect < 1 && !seen.in_is_equal;
+    finding.is_hidden =
+        one.decides && std::isinf(finding.effect) && model_.argument_of_equal
+            ? effects_.is_of_argument(one.record)
+            : model_.hidden_number && one.is_another_number && finding.effect < 1 && !seen.in_is_equal;
   }
 
   // ---- calls of one run
@@ -506,7 +510,7 @@ class Walk {
   bool note_unpaired(const ItemPair& row, const InputPlace& input, ItemIndex ours, double effect) {
     if (!calls_.is_after_backward(row.target_record)) {
       if (const auto change = places_.own_change(row, input, ours))
-        effect = std::max(effect, beyond(row, change->apart, tolerance(change->place)));
+        effect = std::max(effect, beyond(row, change->apart, model_.tolerance(change->place)));
     }
     std::optional<std::uint32_t> extra;
     if (ours != kNoItem && calls_.row_of_target(ours) == kNoRow)
@@ -519,10 +523,12 @@ class Walk {
   // The result of a module is that of the last call inside, which may be of one run only.
   void note_result_of_module(const ItemPair& row, const Distance& apart) {
     const ItemIndex source = calls_.reference_flow().source(row.reference.index);
-    if (source == kNoItem || !unpaired_.of_reference(calls_.reference_flow().record(source))) return;
+    if (!model_.result_of_module_alone || source == kNoItem ||
+        !unpaired_.of_reference(calls_.reference_flow().record(source)))
+      return;
     const InputPlace input = places_.input(row);
     note_unpaired(row, input, calls_.target_flow().source(row.target),
-                  beyond(row, apart, tolerance(input.place)));
+                  beyond(row, apart, model_.tolerance(input.place)));
   }
 
   void report_group(std::uint32_t index) {
@@ -563,20 +569,9 @@ class Walk {
     }
   }
 
-  void keep_parameters() {
-    for (const ItemPair& row : pair().matches.pairs) {
-      if (!row.reference || pair().target_item(row).part != Part::kParameters) continue;
-      const std::string key = CallPlaces::parameter_key(calls_.name(row.target_record),
-                                                        calls_.target().text(pair().target_item(row).path));
-      metrics::TensorFacts facts = calls_.facts(row);
-      facts.checksum = {};  // of a file that may be closed by then
-      walk().parameters.insert_or_assign(key, facts);
-      walk().left[key].error = calls_.distance(row).expected;
-    }
-  }
-
   // ---- the whole step
 
+  const Model& model_;
   const Calls& calls_;
   Unpaired unpaired_;
   CallPlaces places_;
@@ -590,10 +585,11 @@ class Walk {
 
 }  // namespace
 
-SuspectsOfCalls suspects_of_calls(const DumpPair& pair, const std::vector<trace::RealMetrics>& metrics,
+SuspectsOfCalls suspects_of_calls(const Model& model, const DumpPair& pair,
+                                  const std::vector<trace::RealMetrics>& metrics,
                                   const std::vector<Distance>& distances, const StepWalk* before,
                                   bool has_state, double gradients, const Observer& observer) {
-  const Calls calls(pair, metrics, distances);
+  const Calls calls(model, pair, metrics, distances);
   return Walk(calls, before, has_state, gradients, observer).run();
 }
 

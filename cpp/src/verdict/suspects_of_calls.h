@@ -25,7 +25,8 @@ struct SuspectsOfCalls {
 
 /// `before`: of the step before; null for the first. `has_state`: parameters and data are told by it.
 /// `gradients`: of arriving_gradients().
-SuspectsOfCalls suspects_of_calls(const trace::DumpPair& pair, const std::vector<trace::RealMetrics>& metrics,
+SuspectsOfCalls suspects_of_calls(const Model& model, const trace::DumpPair& pair,
+                                  const std::vector<trace::RealMetrics>& metrics,
                                   const std::vector<metrics::Distance>& distances,
                                   const compare::StepWalk* before, bool has_state, double gradients,
                                   const Observer& observer);

@@ -43,7 +43,8 @@ TEST_CASE("effects: without modules, what comes of a call is looked for in the n
   const trace::DumpPair pair = pair_of(6);
   const auto distances = compare::distances(pair, {}, 1);
   const std::vector<trace::RealMetrics> none;
-  const Calls calls(pair, none, distances);
+  const Model model;
+  const Calls calls(model, pair, none, distances);
   const Unpaired unpaired(calls);
   Effects effects(calls, unpaired);
   effects[4].visible = 5;

@@ -5,7 +5,6 @@
 
 #include "catch.h"
 #include "verdict/calls.h"
-#include "verdict/numbers.h"
 #include "verdict/places.h"
 
 using namespace places;
@@ -364,9 +363,9 @@ TEST_CASE("mask: what stands beside a mask is as far off as what was masked") {
   // -1e4 is a mask in float16, where -inf is none that can be multiplied.
   Tensor large = normal(kFloat16);
   large.largest = 0.9e4;
-  CHECK_FALSE(large.is_masked());
+  CHECK_FALSE(kModel.is_masked(large));
   large.largest = 1.1e4;
-  CHECK(large.is_masked());
+  CHECK(kModel.is_masked(large));
   // And what a mask hides is no term that cancels out.
   CHECK(tolerance(made_by("matmul", {source(0, masked), source()})).cancelled < 10);
 }
@@ -403,14 +402,27 @@ TEST_CASE("unmeasured: another shape is suspect unless its sources cannot be com
 }
 
 TEST_CASE("negligible: gradients are measured against a tenth of the typical one") {
-  CHECK(negligible_of({1, 100, 2, 3, 0}) == Approx(0.3));  // the median of those that are not 0
-  CHECK(negligible_of({0, 0}) == 0);
+  CHECK(kModel.floor_of({1, 100, 2, 3, 0}) == Approx(0.3));  // the median of those that are not 0
+  CHECK(kModel.floor_of({0, 0}) == 0);
 }
 
+// ---- the model
+
 TEST_CASE("every number is written down with where it comes from") {
-  for (const Number& number : kNumbers) {
+  for (const msprobe::compare::VerdictNumber& number : msprobe::compare::verdict_numbers()) {
     CAPTURE(number.name);
-    CHECK(numbers().*number.value > 0);
+    CHECK(number.value > 0);
     CHECK(number.source.size() > 20);
   }
+}
+
+TEST_CASE("model: numbers and rules are changed by their names") {
+  const Model changed = Model::with({{"own", 29}, {"kink", 0}});
+  CHECK(changed.own == 29);
+  CHECK_FALSE(changed.kink);
+  CHECK(changed.cast);
+  const Place place = of(Rule::kOrigin, {});
+  CHECK(changed.tolerance(place).own == Approx(10 * kModel.tolerance(place).own));
+  CHECK_THROWS_WITH(Model::with({{"nothing", 1}}),
+                    R"(there is no number and no rule "nothing" in the verdict)");
 }

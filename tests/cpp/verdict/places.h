@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "verdict/error_model.h"
+#include "verdict/model.h"
 #include "verdict/place.h"
 
 namespace places {
@@ -71,6 +71,15 @@ inline Place of(Rule rule, std::initializer_list<Source> sources, Tensor result 
   place.sources = sources;
   return place;
 }
+
+/// Of the model as it is.
+inline const Model kModel;
+inline Tolerance tolerance(const Place& place) { return kModel.tolerance(place); }
+inline double excess(const Distance& distance, const Tolerance& allowed) {
+  return kModel.excess(distance, allowed);
+}
+inline double unseen(const Place& place) { return kModel.unseen(place); }
+inline Common common(const Place& place) { return kModel.common(place); }
 
 inline bool is_suspect(const Place& place, const Distance& distance) {
   return excess(distance, tolerance(place)) >= 1;

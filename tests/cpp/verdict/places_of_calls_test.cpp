@@ -29,7 +29,8 @@ TEST_CASE("product: the sum over the rows of two results leaves none of their er
     const trace::DumpPair pair = steps::pair_of(run(1.1, 5.1), run(1, 5));
     const std::vector<metrics::Distance> distances = compare::distances(pair, {}, 1);
     const std::vector<trace::RealMetrics> none;
-    const Calls calls(pair, none, distances);
+    const Model model;
+    const Calls calls(model, pair, none, distances);
     const Unpaired unpaired(calls);
     const compare::StepWalk before;
     const CallPlaces places(calls, unpaired, &before);

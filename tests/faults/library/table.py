@@ -20,8 +20,6 @@ import os
 import re
 import shutil
 import sys
-import time
-import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import held_out  # noqa: E402
+from forking import forked  # noqa: E402
 from judging import SAME  # noqa: E402
 from sources import FAULTS  # noqa: E402
 
@@ -149,40 +148,6 @@ PAIRS = (*_faults(), *_healthy(), *_large())
 
 def folder_of(out: Path, words: tuple[str, ...]) -> Path:
     return out / "runs" / re.sub(r"[^\w.]+", "_", " ".join(words))
-
-
-def forked(jobs: list[tuple[Any, ...]], work: Any, workers: int, word: str) -> dict[int, float]:
-    """Does each job in a process of its own, some at a time. Number of a job: seconds of processor time."""
-    running: dict[int, int] = {}
-    seconds: dict[int, float] = {}
-    begin = time.monotonic()
-    waiting = list(range(len(jobs)))
-    while waiting or running:
-        while waiting and len(running) < workers:
-            number = waiting.pop(0)
-            child = os.fork()
-            if child == 0:
-                code = 70
-                try:
-                    code = work(*jobs[number])
-                except SystemExit as end:
-                    code = end.code if isinstance(end.code, int) else 2
-                except BaseException:
-                    traceback.print_exc()
-                finally:
-                    sys.stdout.flush()
-                    sys.stderr.flush()
-                    os._exit(code)
-            running[child] = number
-        child, _, usage = os.wait4(-1, 0)
-        if child in running:
-            seconds[running.pop(child)] = usage.ru_utime + usage.ru_stime
-            if len(seconds) % 10 == 0 or not waiting:
-                print(
-                    f"{word} {len(seconds)} of {len(jobs)} in {time.monotonic() - begin:.0f} s",
-                    file=sys.stderr,
-                )
-    return seconds
 
 
 def _to(log: Path) -> None:
