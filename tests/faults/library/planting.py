@@ -47,6 +47,11 @@ class SourceFault:
         """What is rounded once more: beside another device's rounding nobody can tell it."""
         return self.name == "llama_softmax_low"
 
+    def plant(self, model: Any, step: int) -> None:
+        """At its step."""
+        if step == self.step:
+            plant(self.edit, self.model, model)
+
 
 def plant(edit: Edit, model_name: str, model: Any) -> None:
     """Changes the function, in a model that is built already."""

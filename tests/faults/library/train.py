@@ -247,12 +247,12 @@ def main() -> None:
     args = parse()
     torch.set_num_threads(args.threads)
     model = build(args)
-    fault = None
+    plant = None
     if args.fault:
-        from planting import plant
         from sources import BY_NAME
 
-        fault = BY_NAME[args.fault]
+        # a method: fields of an object, as of a configuration, would be settings of the training
+        plant = BY_NAME[args.fault].plant
     optimizer = optimizer_of(args, model)
     called = torch.compile(model) if args.compile else model
     with contextlib.ExitStack() as stack:
@@ -263,8 +263,8 @@ def main() -> None:
 
             stack.enter_context(UnseenNoise(args.noise))
         for step in range(args.steps):
-            if fault is not None and step == fault.step:
-                plant(fault.edit, fault.model, model)
+            if plant is not None:
+                plant(model, step)
             train = refactored_step if args.refactored else one_step
             print(f"step {step} loss {train(args, called, model, optimizer, step):.6f}")
 
