@@ -79,11 +79,10 @@ def plants(out: Path) -> Iterator[Question]:
     from truth import is_measurable
 
     for case in cases(BY_NAME, table_of_plants.PRECISIONS, table_of_plants.MODES):
-        for kind in table_of_plants.KINDS:
-            column = table_of_plants.column(case, "statistics", kind)
-            is_there = is_recorded(out, case, "statistics") and is_measurable(out, case)
-            if is_there and case.mode in table_of_plants.MODES:
-                yield table_of_plants.question(out, case, column)
+        if case.mode not in table_of_plants.MODES or not is_recorded(out, case, "statistics"):
+            continue
+        for kind in table_of_plants.KINDS if is_measurable(out, case) else ():
+            yield table_of_plants.question(out, case, table_of_plants.column(case, "statistics", kind))
 
 
 def library(out: Path) -> Iterator[Question]:
