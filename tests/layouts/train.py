@@ -93,10 +93,11 @@ class Block(nn.Module):
         super().__init__()
         self.norm1, self.attention = Norm(width), Attention(width)
         self.norm2, self.mlp = Norm(width), Experts(width, experts, MLP) if experts else MLP(width)
+        self.dropout = nn.Identity()
 
     def forward(self, x):
         x = x + self.attention(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
+        return x + self.dropout(self.mlp(self.norm2(x)))
 
 
 class Llama(nn.Module):
@@ -120,7 +121,7 @@ def laid_out(model: nn.Module, layout: str, fault: str) -> nn.Module:
     from torch.distributed.device_mesh import init_device_mesh
 
     world = distributed.get_world_size() if distributed.is_initialized() else 1
-    if layout in ("ddp", "zero1"):
+    if layout in ("ddp", "ddp dropout", "zero1"):
         if fault == "norm left out":
             nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(
                 model, ["norm.weight"]
@@ -210,6 +211,10 @@ def main() -> None:
     if "tied" in layout:
         plain.head.weight = plain.embed.weight
         plain.embed.weight.data.mul_(WIDTH**-0.5)
+    if "dropout" in layout:
+        for block in plain.blocks:
+            block.dropout = nn.Dropout(0.1)
+        torch.manual_seed(1 if fault == "seeds equal" else 1 + rank)
     MLP.spoiled = plain.blocks[0].mlp if fault == "backward of a rank" and rank == 1 else None
     model = laid_out(plain, layout, fault)
     if layout == "zero1":
@@ -298,6 +303,9 @@ def train_step(
         if layout.startswith("cp"):
             here = places_of_ranks(fed.shape[1], world, Attention.is_zigzag)[rank]
             fed, wanted = (one[:, here] for one in (fed, wanted))
+            if fault == "shifted by padding":  # in front of the sequence, and not behind it
+                whole = nn.functional.pad(part[:, :-1], (1, 0))[:, :-1]
+                fed = whole[:, here]
             if fault == "roll":  # made of the part, not of the whole sequence
                 wanted = torch.cat([fed[:, 1:], fed[:, :1]], 1)
         with model.no_sync() if fault == "no reduction" else nullcontext():
