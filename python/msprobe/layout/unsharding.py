@@ -5,7 +5,8 @@
 How parts lie side by side is known by their shapes: along one dimension, in a grid of two, or as pieces of
 all elements in a row, in the order of the ranks. The values confirm it: where the sums of the wholes are
 equal and those of their parts are not, the parts are in another order. One tensor of both runs is in memory
-at a time.
+at a time, in its own dtype: files are mapped, parts are copied into their places, and numbers are made of
+bits some at a time.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     """Of each part, in the whole."""
 
 
+_AT_ONCE = 1 << 16  # elements
+
+
 def half_the_digits(dtype: str) -> float:
     """The square root of the unit roundoff, more than rounding costs a training that works; 0 of integers."""
     return math.sqrt(core.unit_roundoff(dtype))
@@ -45,40 +49,49 @@ def wholes_of(ours: Sequence[Path], theirs: Sequence[Path]) -> tuple[Array, Arra
         return None
     dtype = dtypes.pop()
     ours_read, theirs_read = ([np.asarray(tensor) for tensor in side] for side in tensors)
-    best: tuple[float, Array, Array] | None = None
-    for one, other, is_confirmed in _candidates(ours_read, theirs_read, dtype):
-        far = _distance(_numbers(one, dtype), _numbers(other, dtype))
+    best: tuple[float, Shape, tuple[Places, Places]] | None = None
+    for shape, places in _candidates(ours_read, theirs_read):
+        one, other = _filled(ours_read, places[0], shape), _filled(theirs_read, places[1], shape)
+        far = _distance(one, other, dtype)
         if far <= half_the_digits(dtype):
             return one, other, dtype
-        if is_confirmed and (best is None or far < best[0]):
-            best = far, one, other
-    return None if best is None else (best[1], best[2], dtype)
+        if (best is None or far < best[0]) and not _are_moved(one, other, places, dtype):
+            best = far, shape, places
+        del one, other
+    if best is None:
+        return None
+    _, shape, places = best
+    return _filled(ours_read, places[0], shape), _filled(theirs_read, places[1], shape), dtype
 
 
 def scaled(whole: Array, dtype: str, scale: float) -> Array:
-    """In its dtype, too."""
+    """In its dtype, too. In the place of a whole that was put together, so that there are not two of it."""
     import numpy as np
 
-    numbers = _numbers(whole, dtype) * scale
-    if dtype != "bfloat16":
-        return numbers.astype(whole.dtype)
-    bits = numbers.astype(np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)  # to the nearest, ties to even
+    product = whole if whole.flags.owndata else np.empty_like(whole)
+    flat, of_product = whole.reshape(-1), product.reshape(-1)
+    for begin in range(0, flat.size, _AT_ONCE):
+        numbers: Any = _numbers(flat[begin : begin + _AT_ONCE], dtype) * scale
+        if dtype == "bfloat16":
+            bits = numbers.astype(np.float32).view(np.uint32)
+            numbers = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16  # to the nearest, ties to even
+        of_product[begin : begin + _AT_ONCE] = numbers
+    return product
 
 
-def _candidates(ours: list[Array], theirs: list[Array], dtype: str) -> Iterator[tuple[Array, Array, bool]]:
-    """Wholes of one shape; false: the values speak against the places of the parts, of which sums of
-    integers and flags say too little.
-    """
+def _candidates(ours: list[Array], theirs: list[Array]) -> Iterator[tuple[Shape, tuple[Places, Places]]]:
+    """Where the parts of both may lie in wholes of one shape."""
     for shape in _shapes(ours, theirs):
         for places in itertools.product(_arrangements(ours, shape), _arrangements(theirs, shape)):
-            one, other = (_filled(parts, at, shape) for parts, at in zip((ours, theirs), places))
-            numbers = _numbers(one, dtype), _numbers(other, dtype)
-            most = half_the_digits(dtype)
-            is_moved = 0 < most >= _of_sums(*numbers) and any(
-                _of_sums(*(_at(whole, at) for whole in numbers)) > most for side in places for at in side
-            )
-            yield one, other, not is_moved
+            yield shape, places
+
+
+def _are_moved(one: Array, other: Array, places: tuple[Places, Places], dtype: str) -> bool:
+    """The values speak against the places of the parts; sums of integers and flags say too little."""
+    most = half_the_digits(dtype)
+    return 0 < most >= _of_sums(one, other, dtype) and any(
+        _of_sums(_at(one, at), _at(other, at), dtype) > most for side in places for at in side
+    )
 
 
 def _shapes(ours: list[Array], theirs: list[Array]) -> list[Shape]:
@@ -158,28 +171,40 @@ def _numbers(bits: Array, dtype: str) -> Array:
     return (bits.astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else bits
 
 
-def _distance(one: Array, other: Array) -> float:
+def _blocks(one: Array, other: Array, dtype: str) -> Iterator[tuple[Array, Array]]:
+    """The numbers of both in float64, some at a time."""
+    import numpy as np
+
+    flags = ["external_loop", "buffered", "zerosize_ok"]
+    for bits in np.nditer([one, other], flags=flags, buffersize=_AT_ONCE):  # type: ignore[arg-type]
+        yield _numbers(bits[0], dtype).astype(np.float64), _numbers(bits[1], dtype).astype(np.float64)
+
+
+def _distance(one: Array, other: Array, dtype: str) -> float:
     """Relative L2; infinite where it is no number."""
     import numpy as np
 
-    far, size = _norm(np.subtract(one, other, dtype=np.float64)), _norm(other)
+    far = size = 0.0
+    with np.errstate(invalid="ignore"):  # of two infinities
+        for a, b in _blocks(one, other, dtype):
+            size += float(b @ b)
+            a -= b
+            far += float(a @ a)
     if far == 0.0:
         return 0.0
-    return far / size if size > 0.0 and math.isfinite(far / size) else math.inf
+    return math.sqrt(far / size) if size > 0.0 and math.isfinite(far / size) else math.inf
 
 
-def _of_sums(one: Array, other: Array) -> float:
+def _of_sums(one: Array, other: Array, dtype: str) -> float:
     """How far norms and extremes are apart, relative to the larger ones."""
     import numpy as np
 
     if one.size == 0:
         return 0.0
-    pairs = [(_norm(one), _norm(other)), *((float(f(one)), float(f(other))) for f in (np.max, np.min))]
+    squares, least, most = np.zeros(2), np.full(2, np.inf), np.full(2, -np.inf)
+    for blocks in _blocks(one, other, dtype):
+        squares += [block @ block for block in blocks]
+        most = np.maximum(most, [block.max() for block in blocks])  # NaN stays
+        least = np.minimum(least, [block.min() for block in blocks])
+    pairs = [tuple(map(float, pair)) for pair in (np.sqrt(squares), most, least)]
     return max(abs(a - b) / max(abs(a), abs(b)) if a != b else 0.0 for a, b in pairs)
-
-
-def _norm(values: Array) -> float:
-    import numpy as np
-
-    flat = values.ravel()
-    return math.sqrt(float(np.einsum("i,i->", flat, flat, dtype=np.float64)))

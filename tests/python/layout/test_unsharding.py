@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +116,18 @@ def test_a_scale_keeps_the_dtype(tmp_path: Path, whole: torch.Tensor, dtype: tor
     bits = torch.tensor(product)
     value = bits.view(torch.bfloat16) if dtype is torch.bfloat16 else bits
     torch.testing.assert_close(value, whole.to(dtype) * 0.3)
+
+
+@pytest.mark.parametrize(("dim", "dtype"), [(0, torch.float32), (1, torch.bfloat16)])
+def test_memory_is_that_of_one_whole(tmp_path: Path, dim: int, dtype: torch.dtype) -> None:
+    """The whole of the other run is its file, and numbers are made of bits some at a time."""
+    tensor = torch.randn(2048, 1024).to(dtype)
+    paths = [files(tmp_path / "a", [tensor]), files(tmp_path / "b", list(tensor.chunk(2, dim)))]
+    tracemalloc.start()
+    found = wholes_of(*paths)
+    assert found is not None
+    scaled(found[1], found[2], 0.3)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    blocks = 4 << 20  # of 65,536 numbers each
+    assert most < tensor.numel() * tensor.element_size() + blocks
