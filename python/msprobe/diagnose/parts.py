@@ -376,9 +376,7 @@ class Comparison:
 
         pair = result.pair_of(culprit.step, culprit.rank)
         assert pair is not None
-        options = CompareOptions(
-            output=result.output, table="csv", advice=False, noise=result.noise, shows_progress=False
-        )
+        options = CompareOptions(output=result.output, table="csv", advice=False, shows_progress=False)
         alone = compare_runs(Paths(target=pair.target, reference=pair.reference), options)
         assert alone is not None
         table = alone.pairs[0].table

@@ -310,3 +310,13 @@ def test_what_an_answer_leaves_on_disk_is_of_the_rank_of_the_cause_and_one_besid
     assert (3,) in found
     assert len(json.loads(ranks)) == len(found) + 1 < 6
     assert len([*(tmp_path / "out").rglob("compare_result*")]) == 1  # of 6 ranks and 2 steps
+
+
+def test_beside_a_repeated_run_of_the_reference_the_calls_are_compared(recorded, tmp_path):
+    """As `msprobe hunt` and `--noise` of a run of `msprobe repeat` give one, with all its steps."""
+    sound, faulty = recorded
+    options = {"graph": False, "force": True, "shows_progress": False}
+    answers = [diagnose_runs(sound, faulty, tmp_path, noise=one, **options) for one in ((), (sound,))]
+    said = [[(part.part, part.status) for part in answer.parts] for answer in answers]
+    assert said[0] == said[1]
+    assert ("dump", "failed") not in said[1]
