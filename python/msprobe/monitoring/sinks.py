@@ -64,6 +64,19 @@ class CsvSink:
         self._file.close()
 
 
+def summary_writer(folder: Path, purge_step: int | None = None) -> Any:
+    """torch's, which writes files of tensorboard. Raises UnsupportedError without tensorboard, IoError."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise UnsupportedError(
+            "files of tensorboard need the package tensorboard, which is not installed: "
+            "`pip install tensorboard`"
+        ) from error
+    make: Any = SummaryWriter
+    return make(str(make_directory(folder)), purge_step=purge_step)
+
+
 class TensorBoardSink:
     """Scalars, through torch's SummaryWriter."""
 
@@ -71,15 +84,7 @@ class TensorBoardSink:
 
     def __init__(self, folder: Path, start: int) -> None:
         """start: the first step. tensorboard hides what an earlier training has written from there on."""
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise UnsupportedError(
-                'sink "tensorboard" needs the package tensorboard, which is not installed: '
-                "`pip install tensorboard`"
-            ) from error
-        make: Any = SummaryWriter
-        self._writer = make(str(make_directory(folder)), purge_step=start or None)
+        self._writer = summary_writer(folder, purge_step=start or None)
 
     def write(self, step: int, numbers: Mapping[str, float]) -> None:
         for key, value in numbers.items():

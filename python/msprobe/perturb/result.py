@@ -131,10 +131,6 @@ class PerturbResult:
         return {"healthy": 0, "fragile": 1, "nothing": 2}[self.status]
 
     @property
-    def most_sensitive(self) -> ModuleSensitivity | None:
-        return max(self.modules, key=lambda one: one.loss, default=None)
-
-    @property
     def sentence(self) -> str:
         fragile = self.fragile
         if fragile:

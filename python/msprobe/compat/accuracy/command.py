@@ -147,6 +147,18 @@ def _options(asked: argparse.Namespace) -> RunUtOptions:
     )
 
 
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o",
+        "--out_path",
+        "--output",
+        dest="output",
+        metavar="OUT",
+        default="",
+        help="folder of the results, made if needed (default: ./)",
+    )
+
+
 def _parser(name: str, description: str) -> argparse.ArgumentParser:
     parser = Parser(prog=f"msprobe {name}", description=description, epilog=_EPILOG)
     add = parser.add_argument
@@ -160,15 +172,7 @@ def _parser(name: str, description: str) -> argparse.ArgumentParser:
         "used, else tensors are drawn",
     )
     add_place(parser)
-    add(
-        "-o",
-        "--out_path",
-        "--output",
-        dest="output",
-        metavar="OUT",
-        default="",
-        help="folder of the results, made if needed (default: ./)",
-    )
+    _add_output(parser)
     add("-save_error_data", action="store_true", help="keep the tensors of calls that do not pass")
     add("-j", "--jit_compile", dest="jit", action="store_true", help="compile operators; for the NPU")
     add(
@@ -281,14 +285,6 @@ def _compare_parser() -> argparse.ArgumentParser:
         required=True,
         help="accuracy_checking_details_{time}.csv of the device that you trust",
     )
-    add(
-        "-o",
-        "--out_path",
-        "--output",
-        dest="output",
-        metavar="OUT",
-        default="",
-        help="folder of the results, made if needed (default: ./)",
-    )
+    _add_output(parser)
     add_screen(parser, "print the status of each call, forward and backward, as JSON")
     return parser

@@ -9,10 +9,10 @@ import os
 import re
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msprobe.compat.trainer_mon.run_folders import folders_between
-from msprobe.files.atomic_file import make_directory
+from msprobe.monitoring.sinks import summary_writer
 from msprobe.native import InvalidArgument, core, log
 
 if TYPE_CHECKING:
@@ -88,10 +88,7 @@ def _files_of(folder: Path, data_type: str) -> list[Path]:
 
 
 def _convert(folder: Path, data_type: str, output: Path) -> None:
-    from torch.utils.tensorboard import SummaryWriter
-
-    make: Any = SummaryWriter
-    writer = make(str(make_directory(output)))
+    writer = summary_writer(output)
     try:
         for path in _files_of(folder, data_type):
             for tag, value, step in _scalars(path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msprobe.files.append_file import append_lines
 from msprobe.files.atomic_file import make_directory
+from msprobe.monitoring.sinks import summary_writer
 from msprobe.native import IoError, core, log
 
 if TYPE_CHECKING:
@@ -133,17 +134,7 @@ class TensorBoardOutput:
     """Scalars `{tag}_{op}`, through torch's SummaryWriter."""
 
     def __init__(self, folder: Path, settings: TrainerSettings) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            from msprobe.native import UnsupportedError
-
-            raise UnsupportedError(
-                'format "tensorboard" needs the package tensorboard, which is not installed: '
-                "`pip install tensorboard`"
-            ) from error
-        make: Any = SummaryWriter
-        self.writer = make(str(make_directory(folder)))
+        self.writer = summary_writer(folder)
         self._settings = settings
         self._complained = False
 

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from msprobe.native import UnsupportedError
 from torch import nn
 from trainer_mon_support import rows_of
 from training_sample import make_training, read_rows, train
@@ -125,6 +127,17 @@ def test_format_api_hands_the_numbers_out(make_monitor: Callable[..., Any], outp
 
     train(net, optimizer, before=before, after=after)
     assert not output.exists()
+
+
+def test_files_of_tensorboard_need_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from msprobe.pytorch.monitor.csv2tb import csv2tensorboard_by_step
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    folder = tmp_path / "Dec03_21-34-40-rank0-0a1b2c3d"
+    folder.mkdir()
+    (folder / "grad_reduced_0-0.csv").write_text("vpp_stage,name,step,norm\n0,w,0,1.5\n")
+    with pytest.raises(UnsupportedError, match="pip install tensorboard"):
+        csv2tensorboard_by_step(str(tmp_path), data_type_list=["grad_reduced"])
 
 
 def test_format_tensorboard(make_monitor: Callable[..., Any], run_folder: Callable[[], Path]) -> None:
