@@ -103,8 +103,8 @@ class _Hunting:
             return self._following(found) if found.follows else self._searched(found)
         except OutOfRuns:
             said = "" if self._parting is None else self._parting.said
-            sentence = f"First difference: {said}; the runs are spent (--max-runs, --max-time)"
-            return self._ended("unproved", sentence)
+            sentence = self._suspected or f"First difference: {said}"
+            return self._ended("unproved", f"{sentence}; the runs are spent (--max-runs, --max-time)")
 
     def _following(self, found: Followed) -> Answer:
         if found.diagnosis is None:

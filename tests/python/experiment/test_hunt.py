@@ -86,6 +86,14 @@ def test_what_is_not_proved_is_not_called_so(hunt):
 
 
 @pytest.mark.skipif(not ALL, reason="MSPROBE_TEST_SLOW=experiments")
+def test_where_the_runs_are_spent_the_suspicion_is_said(hunt):
+    code, answer, said = hunt("scale", "--max-runs", "2")
+    assert (code, answer["status"], answer["causes"]) == (3, "unproved", []), said
+    assert "1.scale = 1.05 (reference: 1" in answer["sentence"]
+    assert answer["sentence"].endswith("the runs are spent (--max-runs, --max-time)")
+
+
+@pytest.mark.skipif(not ALL, reason="MSPROBE_TEST_SLOW=experiments")
 def test_in_an_environment_that_rounds_otherwise_the_reference_is_run_there(hunt):
     code, answer, said = hunt("weight", "--target-env", "ATEN_CPU_CAPABILITY=default")
     assert (code, answer["status"]) == (1, "proved"), said

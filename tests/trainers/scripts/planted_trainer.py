@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Trainings of libraries with a planted fault: python planted_trainer.py TRAINER FAULT. FAULTS: what has to
-be changed to mend each.
+"""Trainings of libraries with a planted fault: python planted_trainer.py TRAINER FAULT. FAULTS: by what
+names that may be called which has to be changed to mend each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 FAULTS = {
     "none": (),
     "eps": ("2.eps",),  # behind the name of the model
-    "learning_rate": ("lr",),
+    "learning_rate": ("lr", "initial_lr"),  # of each group; the latter where a scheduler sets it
     "data": ("feed.inputs",),
     "factor": ("transplant",),
 }
