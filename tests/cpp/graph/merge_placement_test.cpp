@@ -108,6 +108,25 @@ TEST_CASE("Copies that differ are named, and the first is shown") {
   CHECK(data.notes[0].find("The ranks [0, 1] should hold the same parameters.weight along \"[2] 0\"") == 0);
 }
 
+TEST_CASE("A placement that is not known is named, and the first is shown") {
+  std::mt19937 random(11);
+  for (const std::string placement : {"RaggedShard((0,))", "ShardOfNobody(0)", "Flat"}) {
+    std::vector<Rank> ranks;
+    std::vector<Matrix> weights;
+    for (const char* const at : {"[0]", "[1]"}) {
+      weights.push_back(random_matrix(random, 2, 4));
+      ranks.emplace_back().call(
+          kFc, "", number(1), number(2),
+          R"("weight":)" + placed(weights.back(), '"' + placement + '"', "aa", "[2]", R"(["dp"])", at));
+    }
+    const Graph merged = merge_one(graphs_of(ranks), {.rank_size = 2, .by_placements = true});
+    const NodeData data = data_of(merged, kFc);
+    check_close(*numbers_of(data.inputs.back()), summary_of(weights[0]));
+    REQUIRE(data.notes.size() == 1);
+    CHECK(data.notes[0].find("The placement " + placement + " of parameters.weight along \"dp\"") == 0);
+  }
+}
+
 TEST_CASE("Ranks on different meshes are copies of the model, and impossible meshes are refused") {
   std::mt19937 random(10);
   const Matrix weight = random_matrix(random, 8, 4);

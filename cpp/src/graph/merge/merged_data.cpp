@@ -218,4 +218,10 @@ std::string summands_note(std::string_view ranks, std::string_view what) {
          ", whose statistics cannot be merged; those of the first are shown.";
 }
 
+std::string strange_note(std::string_view ranks, std::string_view what, std::string_view placement) {
+  return "The placement " + std::string(placement) + " of " + std::string(what) +
+         " is not known, so the statistics of the ranks " + std::string(ranks) +
+         " are not merged; those of the first are shown.";
+}
+
 }  // namespace msprobe::graph

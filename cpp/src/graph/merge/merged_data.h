@@ -44,4 +44,7 @@ std::string merge_note(std::string_view title, std::string_view ranks);
 /// The note of a tensor, `what`, that is a sum over `ranks` of which each holds a part.
 std::string summands_note(std::string_view ranks, std::string_view what);
 
+/// The note of a tensor, `what`, of which no one knows how it lies over `ranks`.
+std::string strange_note(std::string_view ranks, std::string_view what, std::string_view placement);
+
 }  // namespace msprobe::graph

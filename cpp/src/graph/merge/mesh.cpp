@@ -238,10 +238,14 @@ class MeshMerge {
   }
 
   Spread said_spread(std::size_t axis, const Parameter& tensor) const {
+    return spread_of(said_placement(axis, tensor));
+  }
+
+  // Empty: it says nothing of this axis.
+  std::string said_placement(std::size_t axis, const Parameter& tensor) const {
     const trace::TensorPlacement* const placement = tensor.trace->placement(*tensor.item);
-    if (placement == nullptr) return Spread::kUnknown;
-    const auto placed = parse_placement(*tensor.trace, *placement);
-    return placed ? placed->along(mesh_.axes[axis].name) : Spread::kUnknown;
+    const auto placed = placement == nullptr ? std::nullopt : parse_placement(*tensor.trace, *placement);
+    return std::string(placed ? placed->along(mesh_.axes[axis].name) : std::string_view());
   }
 
   // Whether tensors agree that lie at places which differ in this axis only.
@@ -281,13 +285,15 @@ class MeshMerge {
     const std::string where = " along \"" + mesh_.axes[axis].name + "\" of the device mesh";
     if (spread == Spread::kSummands) {
       notes.push_back(summands_note(ranks_, label + where));
+    } else if (spread == Spread::kStrange) {
+      notes.push_back(strange_note(ranks_, label + where, said_placement(axis, *tensors[0])));
     } else if (spread == Spread::kCopies && !agree_along(axis, tensors)) {
       notes.push_back("The ranks " + ranks_ + " should hold the same " + label + where +
                       ", but their statistics differ; those of the first are shown.");
     }
   }
 
-  // One of each set of copies or summands.
+  // One of each set of copies or summands, and of what nobody knows how to merge.
   Tensors parts_of(const Tensors& tensors, const std::vector<Spread>& spreads) const {
     Tensors parts;
     for (std::size_t i = 0; i < tensors.size(); ++i) {

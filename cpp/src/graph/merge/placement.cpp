@@ -34,17 +34,20 @@ std::vector<std::string> texts_of(std::string_view list) {
   }
 }
 
-Spread spread_of(std::string_view placement) {
-  if (placement.starts_with("Replicate")) return Spread::kCopies;
-  if (placement.find("Shard") != std::string_view::npos) return Spread::kParts;
-  return Spread::kSummands;  // Partial, and kinds of it
-}
-
 }  // namespace
 
-Spread PlacedTensor::along(std::string_view axis) const {
+std::string_view PlacedTensor::along(std::string_view axis) const {
   const auto found = std::find(axes.begin(), axes.end(), axis);
-  return found == axes.end() ? Spread::kUnknown : spreads[static_cast<std::size_t>(found - axes.begin())];
+  if (found == axes.end()) return {};
+  return placements[static_cast<std::size_t>(found - axes.begin())];
+}
+
+Spread spread_of(std::string_view placement) {
+  const std::string_view kind = placement.substr(0, placement.find('('));
+  if (kind.empty()) return Spread::kUnknown;
+  if (kind == "Replicate") return Spread::kCopies;
+  if (kind == "Shard" || kind == "StridedShard") return Spread::kParts;
+  return kind.ends_with("Partial") ? Spread::kSummands : Spread::kStrange;
 }
 
 std::optional<PlacedTensor> parse_placement(const trace::Trace& trace,
@@ -55,16 +58,14 @@ std::optional<PlacedTensor> parse_placement(const trace::Trace& trace,
   placed.sizes = numbers_of(shape);
   placed.coordinate = numbers_of(trace.text(placement.coordinate));
   placed.axes = texts_of(trace.text(placement.mesh_dims));
-  for (const std::string& text : texts_of(trace.text(placement.placements))) {
-    placed.spreads.push_back(spread_of(text));
-  }
+  placed.placements = texts_of(trace.text(placement.placements));
   const std::size_t count = placed.sizes.size();
   if (placed.axes.empty()) {
     for (std::size_t i = 0; i < count; ++i)
       placed.axes.push_back(std::string(shape) + " " + std::to_string(i));
   }
   const bool fits = count > 0 && placed.axes.size() == count && placed.coordinate.size() == count &&
-                    placed.spreads.size() == count;
+                    placed.placements.size() == count;
   return fits ? std::optional(std::move(placed)) : std::nullopt;
 }
 

@@ -17,7 +17,8 @@ enum class Spread {
   kUnknown,  // it says nothing of this dimension
   kCopies,
   kParts,
-  kSummands
+  kSummands,
+  kStrange  // a placement that is none of these
 };
 
 /// trace::TensorPlacement, taken apart.
@@ -26,10 +27,14 @@ struct PlacedTensor {
   std::vector<std::string> axes;  // names, MeshAxis::name
   std::vector<std::size_t> sizes;
   std::vector<std::size_t> coordinate;
-  std::vector<Spread> spreads;
+  std::vector<std::string> placements;  // as recorded: "Shard(0)"
 
-  Spread along(std::string_view axis) const;
+  /// Empty: it says nothing of this dimension.
+  std::string_view along(std::string_view axis) const;
 };
+
+/// Of PlacedTensor::along().
+Spread spread_of(std::string_view placement);
 
 /// Nothing when the lists are not as long as the mesh has dimensions, as in a file that no tool wrote.
 std::optional<PlacedTensor> parse_placement(const trace::Trace& trace,
