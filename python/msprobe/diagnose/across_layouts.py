@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from msprobe.layout.joining import Joined
     from msprobe.layout.replicas import Mismatch
 
-_OF_SINGLE_RANKS = "records of single ranks are not joined; the gradients of the logical runs are in the dump"
+_OF_SINGLE_RANKS = "the dump has those of the logical runs; msprobe grad_compare joins the records of ranks"
 # A copy that is none is seen to the bit; that it is the cause is as sure as any answer is.
 _SURE = 0.95
 _STAGE: dict[str, Stage] = {
