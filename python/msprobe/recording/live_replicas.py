@@ -10,7 +10,7 @@ import datetime
 import hashlib
 import struct
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msprobe.files.ranges import numbers
 from msprobe.native import torch_adapter
@@ -18,9 +18,6 @@ from msprobe.recording.recorder import QuietRecorder
 from msprobe.training.job_layout import job_layout
 from msprobe.training.model_parts import named_parameters
 from msprobe.training.torch_state import memory_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PATIENCE = datetime.timedelta(seconds=60)
 _AT_THE_END = 5.0  # seconds: another rank may be gone
@@ -51,8 +48,7 @@ class LiveReplicas(QuietRecorder):
         self._conclude(wait=True)
         if self._group is None:
             self._group = _group_of(self._named())
-        digests = dict(self._digests(self._group.without))
-        self._running = _Exchange(self._group, step, digests)
+        self._running = _Exchange(self._group, step, self._digests(self._group.without))
 
     def close(self) -> None:
         self._conclude(wait=False)
@@ -66,13 +62,19 @@ class LiveReplicas(QuietRecorder):
         several = len(self._models) > 1
         return [(f"{place}." if several else "", model) for place, model in enumerate(self._models)]
 
-    def _digests(self, without: frozenset[str]) -> Iterator[tuple[str, int]]:
-        for what in ("gradient of", "weight"):
-            for prefix, model in self._named():
-                for name, parameter in named_parameters(model):
-                    tensor = parameter.grad if what != "weight" else parameter
-                    if tensor is not None and prefix + name not in without:
-                        yield f"{what} {prefix}{name}", _digest(memory_of(tensor.detach())[0])
+    def _digests(self, without: frozenset[str]) -> dict[str, int]:
+        parameters = [
+            (prefix + name, parameter)
+            for prefix, model in self._named()
+            for name, parameter in named_parameters(model)
+            if prefix + name not in without
+        ]
+        tensors = [(f"gradient of {name}", one.grad) for name, one in parameters if one.grad is not None]
+        tensors += [(f"weight {name}", one) for name, one in parameters]
+        named = {name: memory_of(one.detach())[0] for name, one in tensors}
+        # Of what lies in memory a checksum is half the work, and one call. One of a GPU needs a copy of it.
+        found = iter(torch_adapter().checksums([one for one in named.values() if one.is_cpu]))
+        return {name: next(found) if one.is_cpu else _digest(one) for name, one in named.items()}
 
 
 def _digest(tensor: Any) -> int:
