@@ -495,13 +495,11 @@ std::vector<std::pair<py::object, py::cpp_function>> PortSession::save_gradients
 // What diagnosis.json says of the elements of a tensor: JSON members, without braces.
 std::string state_statistics(const py::object& said) {
   const PortTensor tensor(said);
-  const std::optional<msprobe::DType> dtype = msprobe::dtype_named(tensor.dtype);
-  if (!tensor.address) throw msprobe::UnsupportedError("a tensor that " + tensor.unreadable);
-  if (!dtype) throw msprobe::UnsupportedError("elements of type " + tensor.dtype + " have no arithmetic");
+  const msprobe::DType dtype = tensor.readable_dtype();
   msprobe::stats::SummaryOptions options;
   options.checksum = msprobe::stats::SummaryOptions::Checksum::kNative;
   options.sketch = !tensor.shape.empty();
-  return dump::state_members(msprobe::stats::summarize(tensor.view(*dtype), options));
+  return dump::state_members(msprobe::stats::summarize(tensor.view(dtype), options));
 }
 
 }  // namespace

@@ -10,7 +10,9 @@
 #include "msprobe/error.h"
 #include "msprobe/monitor_frame.h"
 #include "msprobe/monitor_session.h"
+#include "msprobe/stats.h"
 #include "msprobe/trainer_mon.h"
+#include "port_tensor.h"
 
 namespace {
 
@@ -61,11 +63,25 @@ void sort(Frame& frame, const monitor::Labels* labels) {
   frame.sort([&](const Row& row) { return order.at(group_of(row)); });
 }
 
+// What the port of a framework says of a tensor, as a row.
+Row row_of(std::uint32_t label, const PortTensor& tensor, std::int32_t micro_step, double eps) {
+  Row row;
+  row.label = label;
+  row.micro_step = micro_step;
+  row.dtype = tensor.readable_dtype();
+  row.shape = tensor.shape;
+  msprobe::stats::SummaryOptions options;
+  options.powers = true;
+  options.small = eps;
+  row.sums = monitor::sums_of(msprobe::stats::summarize(tensor.view(row.dtype), options));
+  return row;
+}
+
 // Labels and options of one kind of csv file.
 class CsvTable {
  public:
-  CsvTable(std::vector<std::string> ops, int digits, bool micro_steps)
-      : options_{std::move(ops), digits, micro_steps} {}
+  CsvTable(std::vector<std::string> ops, int digits, bool micro_steps, bool qualifies_dtypes)
+      : options_{std::move(ops), digits, micro_steps, qualifies_dtypes} {}
 
   std::string header() const { return monitor::csv_header(options_); }
 
@@ -158,15 +174,13 @@ void register_monitor(py::module_& m) {
           },
           py::arg("label"), py::arg("value"), py::arg("call") = 0, py::arg("eps") = 1e-8)
       .def(
-          "add_counts",
-          [](Frame& frame, std::uint32_t label, std::vector<double> counts) {
-            Row row;
-            row.label = label;
-            row.kind = monitor::Kind::kCounts;
-            row.counts = std::move(counts);
-            frame.add(std::move(row));
+          "add_tensor",
+          [](Frame& frame, std::uint32_t label, const py::object& view, std::int32_t micro_step, double eps) {
+            const PortTensor tensor(view);
+            const py::gil_scoped_release no_gil;
+            frame.add(row_of(label, tensor, micro_step, eps));
           },
-          py::arg("label"), py::arg("counts"))
+          py::arg("label"), py::arg("view"), py::arg("micro_step") = -1, py::arg("eps") = 1e-8)
       .def(
           "add_numbers",
           [](Frame& frame, std::uint32_t label, std::vector<std::pair<std::string, double>> numbers,
@@ -208,8 +222,8 @@ void register_monitor(py::module_& m) {
       });
 
   py::class_<CsvTable>(m, "MonitorCsv", py::is_final())
-      .def(py::init<std::vector<std::string>, int, bool>(), py::arg("ops"), py::arg("digits"),
-           py::arg("micro_steps"))
+      .def(py::init<std::vector<std::string>, int, bool, bool>(), py::arg("ops"), py::arg("digits"),
+           py::arg("micro_steps"), py::arg("qualifies_dtypes") = true)
       .def("header", &CsvTable::header)
       .def("rows", &CsvTable::rows, py::arg("frame"), py::arg("labels"), py::arg("step"));
 

@@ -43,6 +43,14 @@ struct PortTensor {
       throw msprobe::InvalidArgument("view(): expected as many strides as extents");
   }
 
+  /// Throws UnsupportedError where there is no memory to read, or no arithmetic.
+  msprobe::DType readable_dtype() const {
+    const std::optional<msprobe::DType> found = msprobe::dtype_named(dtype);
+    if (!address) throw msprobe::UnsupportedError("a tensor that " + unreadable);
+    if (!found) throw msprobe::UnsupportedError("elements of type " + dtype + " have no arithmetic");
+    return *found;
+  }
+
   msprobe::TensorView view(msprobe::DType of) const {
     return {reinterpret_cast<const void*>(address.value_or(0)), of, shape, strides};
   }

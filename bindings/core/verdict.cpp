@@ -304,7 +304,6 @@ void register_verdict(py::module_& m) {
       .def_readonly("has_state", &StepWalk::has_state)
       .def_readonly("other_names", &StepWalk::other_names)
       .def_readonly("unit", &StepWalk::unit)
-      .def_property_readonly("all_equal", &StepWalk::all_equal)
       .def("plain", [](const StepWalk& walk) { return plain(walk); })
       .def_static("of_plain", &walk_of, py::arg("plain"));
 

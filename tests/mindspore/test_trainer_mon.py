@@ -101,6 +101,27 @@ def test_targets_steps_and_files_are_those_of_the_configuration(tmp_path: Path) 
     assert not list(tmp_path.glob("out/*/*_4-7.csv"))
 
 
+def test_a_scalar_has_its_value(tmp_path: Path) -> None:
+    class Scaled(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = ms.Parameter(Tensor(1.5, ms.float16), name="scale")
+
+        def construct(self, x: Any) -> Any:
+            return x * self.scale
+
+    net = Scaled()
+    optimizer = nn.SGD(net.trainable_params(), 0.5)
+    Path("monitor.json").write_text(json.dumps({"ops": ["id", "mean"], "param_distribution": True}))
+    TrainerMon("monitor.json").set_monitor(net, optimizer)
+    optimizer((Tensor(1.0, ms.float16),))
+    for name, value in (("param_origin", "1.5"), ("param_updated", "1.0")):
+        assert table(tmp_path, f"{name}_0-0") == [
+            {"vpp_stage": "0", "name": "scale", "step": "0", "id": value, "mean": value, "shape": "[]",
+             "dtype": "Float16"}
+        ]  # fmt: skip
+
+
 def test_a_model_of_another_kind_is_refused() -> None:
     Path("monitor.json").write_text(json.dumps({"ops": ["norm"]}))
     with pytest.raises(InvalidArgument, match="expected a mindspore"):

@@ -25,6 +25,7 @@ struct CsvOptions {
   std::vector<std::string> ops;  // columns: names of metrics of tensors, "id", "shape" or "dtype"
   int digits = 6;                // numbers are rounded to so many decimals
   bool micro_steps = false;      // a column micro_step
+  bool qualifies_dtypes = true;  // "torch.float32"; else "Float32", as MindSpore calls it
 };
 
 /// The value of a column of numbers; NaN where the row has none. `op`: the name of a metric of tensors, or

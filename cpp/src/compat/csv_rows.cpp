@@ -57,20 +57,21 @@ struct Column {
     return what == What::kItem && row.has_no_dimensions() ? row.sums.sum : kNaN;
   }
 
-  void append(std::string& text, const Row& row, int digits) const {
+  void append(std::string& text, const Row& row, const CsvOptions& options) const {
     const bool has_no_tensor = row.missing || (!row.given.empty() && metric == nullptr);
     if (has_no_tensor) {
       text += "nan";
     } else if (what == What::kShape) {
       io::csv::append_cell(text, shape_text(row.shape));
     } else if (what == What::kDType) {
-      text.append("torch.").append(dtype_name(row.dtype));
+      text.append(options.qualifies_dtypes ? "torch." : "");
+      text.append(options.qualifies_dtypes ? dtype_name(row.dtype) : capitalised_dtype_name(row.dtype));
     } else {
       const double value = number(row);
       if (metric != nullptr && metric->integral && std::isfinite(value)) {
         text += std::to_string(static_cast<std::int64_t>(value));
       } else {
-        io::append_double(text, rounded(value, digits));
+        io::append_double(text, rounded(value, options.digits));
       }
     }
   }
@@ -108,7 +109,7 @@ std::string csv_rows(std::span<const Row> rows, const Labels& labels, std::int64
     if (options.micro_steps) text.append(",").append(std::to_string(row.micro_step));
     for (const Column& column : columns) {
       text += ',';
-      column.append(text, row, options.digits);
+      column.append(text, row, options);
     }
     text += '\n';
   }

@@ -220,6 +220,18 @@ struct WatchedDepartureHook final : autograd::FunctionPostHook, Pooled {
   Places places;
 };
 
+// A call around others that returns what they return has its gradient before them, as with torch's own hooks
+// of modules.
+template <typename State>
+void add_first(autograd::Node& node, std::unique_ptr<WatchedArrivalHook<State>> hook) {
+  node.add_pre_hook(std::move(hook));
+  auto& hooks = node.pre_hooks();
+  const auto is_ours = [](const auto& one) {
+    return dynamic_cast<const WatchedArrivalHook<State>*>(one.get()) != nullptr;
+  };
+  std::rotate(std::find_if(hooks.begin(), hooks.end(), is_ours), std::prev(hooks.end()), hooks.end());
+}
+
 }  // namespace
 
 CallGradients::CallGradients() : state_(std::make_shared<State>()) {}
@@ -266,8 +278,8 @@ void CallGradients::after_call(const std::shared_ptr<Before>& before, std::span<
   call->begin_round();
   for (WatchedNode& entry : places.nodes) {
     if (!entry.arriving.empty()) {
-      entry.node->add_pre_hook(
-          std::make_unique<WatchedArrivalHook<State>>(state_, call, std::move(entry.arriving)));
+      add_first<State>(*entry.node,
+                       std::make_unique<WatchedArrivalHook<State>>(state_, call, std::move(entry.arriving)));
     }
     if (!entry.leaving.empty()) {
       entry.node->add_post_hook(

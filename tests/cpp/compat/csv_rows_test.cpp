@@ -41,6 +41,15 @@ TEST_CASE("csv rows: columns as the existing tool has them") {
         "1,\"a,\"\"b\",7,1,0.0,0.0,0,1.0,[],torch.float32\n");
 }
 
+TEST_CASE("csv rows: MindSpore's names of dtypes") {
+  Labels labels;
+  labels.add({0, "x", 0});
+  Row row = row_of(0, -1, 1);
+  row.dtype = DType::kBFloat16;
+  const std::vector<Row> rows{row};
+  CHECK(csv_rows(rows, labels, 0, {{"id", "dtype"}, 6, false, false}) == "0,x,0,1.0,BFloat16\n");
+}
+
 TEST_CASE("csv rows: what is missing is nan in every column") {
   Labels labels;
   labels.add({0, "x", 0});

@@ -8,26 +8,24 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from msprobe.compat.trainer_mon.names import Names, Targets
-from msprobe.compat.trainer_mon.outputs import append_to_record
+from msprobe.compat.trainer_mon.outputs import WORDS, CsvOutput, Task
 from msprobe.compat.trainer_mon.run_folders import base_folder, new_folder
 from msprobe.compat.trainer_mon.settings import chunks_of, number_or_default, read_settings
-from msprobe.files.appending import csv_text
-from msprobe.frameworks.mindspore import array_of, import_mindspore
+from msprobe.frameworks.mindspore import import_mindspore
 from msprobe.frameworks.mindspore.mindspore_port import MindSporePort
-from msprobe.native import Error, core, log
+from msprobe.native import core, log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from msprobe.hooks.functions import Removable
 
 # Where optimizers keep their moments.
 _MOMENTS = {
-    "exp_avg": ("moment1", "moments1", "moments", "exp_avg", "accum"),
-    "exp_avg_sq": ("moment2", "moments2", "exp_avg_sq"),
+    "moment": ("moment1", "moments1", "moments", "exp_avg", "accum"),
+    "second_moment": ("moment2", "moments2", "exp_avg_sq"),
 }
-_FIELDS = {"norm": "norm", "min": "min", "max": "max", "mean": "mean", "nans": "nan_count"}
-_WITH_CALLS = ("actv", "actv_grad")
+_WITH_CALLS = ("activation", "activation_gradient")
 # Keys of the file that MindSpore has not.
 _NOT_HERE = (
     "print_struct",
@@ -38,7 +36,7 @@ _NOT_HERE = (
     "append_output",
 )
 
-Row = tuple[int, str, int, list[str]]  # chunk, name, micro step, values
+Key = tuple[int, str]  # chunk, and what a row is about
 
 
 class TrainerMon:
@@ -68,9 +66,14 @@ class TrainerMon:
         self._folder = new_folder(base_folder(), self._port.rank() or 0)
         self._targets = Targets(self._settings.targets, squash=self._settings.squash_name)
         self._handles: list[Removable] = []
-        self._rows: dict[str, list[Row]] = {}
-        self._parameters: dict[str, tuple[int, str, Any]] = {}  # MindSpore's name -> chunk, ours, itself
-        self._calls: dict[tuple[int, str], int] = {}
+        self._session = core.MonitorSession(apart=True)
+        self._labels: dict[Key, int] = {}
+        self._tasks = {
+            of: Task(*words, of in _WITH_CALLS, self._session.frame(of)) for of, words in WORDS.items()
+        }
+        self._output = CsvOutput(self._folder, self._settings, self._session.labels, qualifies_dtypes=False)
+        self._parameters: dict[str, tuple[Key, Any]] = {}  # by MindSpore's name
+        self._calls: dict[Key, int] = {}
         self._of_optimizer: list[str] = []
         self._optimizer: Any = None
         self._step = self._recorded = 0
@@ -113,9 +116,12 @@ class TrainerMon:
             if not parameter.requires_grad or not self._targets.has_parameter(full_name, number):
                 continue
             name = names.of(full_name)
-            self._parameters[parameter.name] = (number, name, parameter)
+            key = number, name
+            self._parameters[parameter.name] = key, parameter
             if self._settings.wg_distribution:
-                hook = self._guarded(lambda gradient, key=(number, name): self._arrived(key, gradient))
+                hook = self._guarded(
+                    lambda gradient, key=key: self._measure("unreduced_gradient", key, gradient)
+                )
                 self._handles.append(self._port.on_gradient(parameter, hook))
 
     def _watch_cells(self, number: int, chunk: Any) -> None:
@@ -160,86 +166,60 @@ class TrainerMon:
 
     # ---- values
 
-    def _called(self, key: tuple[int, str], given: Any, found: Any) -> None:
+    def _called(self, key: Key, given: Any, found: Any) -> None:
         micro = self._calls[key] = self._calls.get(key, -1) + 1
         settings = self._settings
         for place, value in (("input", given), ("output", found)):
             for index, tensor in enumerate(self._port.tensors_of(value)):
-                name = f"{key[1]}.{place}" + (f"_{index}" if index else "")
+                about = key[0], f"{key[1]}.{place}" + (f"_{index}" if index else "")
                 if not settings.backward_only:
-                    self._add("actv", key[0], name, tensor, micro)
+                    self._measure("activation", about, tensor, micro)
                 if not settings.forward_only and self._port.wants_gradient(tensor):
                     hook = self._guarded(
-                        lambda gradient, name=name: self._add("actv_grad", key[0], name, gradient, micro)
+                        lambda gradient, about=about: self._measure(
+                            "activation_gradient", about, gradient, micro
+                        )
                     )
                     self._port.on_gradient(tensor, hook)
-
-    def _arrived(self, key: tuple[int, str], gradient: Any) -> None:
-        self._add("grad_unreduced", *key, gradient)
 
     def _measure_before(self, gradients: Any) -> None:
         settings = self._settings
         if settings.wg_distribution:
-            for name, gradient in zip(self._of_optimizer, gradients):
-                if name in self._parameters:
-                    self._add("grad_reduced", *self._parameters[name][:2], gradient)
+            self._measure_all("gradient", gradients)
         if settings.mv_distribution:
-            for task, attributes in _MOMENTS.items():
+            for of, attributes in _MOMENTS.items():
                 found = (getattr(self._optimizer, attribute, None) for attribute in attributes)
-                moments = next((one for one in found if isinstance(one, (list, tuple))), ())
-                for name, moment in zip(self._of_optimizer, moments):
-                    if name in self._parameters:
-                        self._add(task, *self._parameters[name][:2], moment)
-        self._measure_parameters("param_origin")
+                self._measure_all(of, next((one for one in found if isinstance(one, (list, tuple))), ()))
+        self._measure_parameters("weight_before")
 
-    def _measure_parameters(self, task: str) -> None:
+    def _measure_all(self, of: str, tensors: Any) -> None:
+        """One for each parameter of the optimizer."""
+        for name, tensor in zip(self._of_optimizer, tensors):
+            if name in self._parameters:
+                self._measure(of, self._parameters[name][0], tensor)
+
+    def _measure_parameters(self, of: str) -> None:
         if self._settings.param_distribution:
-            for number, name, parameter in self._parameters.values():
-                self._add(task, number, name, parameter)
+            for key, parameter in self._parameters.values():
+                self._measure(of, key, parameter)
+
+    def _measure(self, of: str, about: Key, tensor: Any, micro: int = -1) -> None:
+        if about not in self._labels:
+            self._labels[about] = self._session.labels.add(*about)
+        label, view = self._labels[about], self._port.view(tensor)
+        self._session.frame(of).add_tensor(label, view, micro, self._settings.eps)
+
+    # ---- a step
 
     def _after_update(self, *_: Any) -> None:
         self._guarded(self._end_step)()
-        self._rows.clear()
+        self._session.drop_rows()
         self._calls.clear()
         self._step += 1
 
     def _end_step(self) -> None:
-        self._measure_parameters("param_updated")
+        self._measure_parameters("weight")
         self._recorded += 1
-        settings = self._settings
-        for task, rows in self._rows.items():
-            with_calls = task in _WITH_CALLS
-            header = core.MonitorCsv(list(settings.ops), settings.ndigits, with_calls).header()
-            text = csv_text(self._of_step(rows, with_calls)).replace("\r\n", "\n")
-            try:
-                append_to_record(self._folder, task, self._step, settings.step_count_per_record, text, header)
-            except Error as error:
-                self._tell(str(error))
-
-    def _of_step(self, rows: list[Row], with_calls: bool) -> Iterator[list[str]]:
-        """In the order of calls; of a parameter's gradients of several micro steps the last."""
-        kept = rows if with_calls else list({(row[0], row[1]): row for row in rows}.values())
-        for number, name, micro, values in kept:
-            step = [str(self._step), str(micro)] if with_calls else [str(self._step)]
-            yield [str(number), name, *step, *values]
-
-    def _add(self, task: str, number: int, name: str, tensor: Any, micro: int = 0) -> None:
-        self._rows.setdefault(task, []).append((number, name, micro, self._values(tensor)))
-
-    def _values(self, tensor: Any) -> list[str]:
-        found = core.summarize(array_of(tensor), small=self._settings.eps)
-        count = found["count"]
-        values = []
-        for op in self._settings.ops:
-            if op == "shape":
-                values.append(str(list(tensor.shape)))
-            elif op == "dtype":
-                values.append(str(tensor.dtype))
-            elif op == "zeros":
-                values.append(self._text(found["small_count"] / count if count else None))  # type: ignore[operator]
-            else:
-                values.append(self._text(found.get(_FIELDS.get(op, ""))))
-        return values
-
-    def _text(self, value: Any) -> str:
-        return "nan" if value is None else str(round(value, self._settings.ndigits))
+        for task in self._tasks.values():
+            if len(task.frame) > 0:
+                self._output.write(task, [], self._step)

@@ -92,34 +92,32 @@ class ApiOutput:
         pass
 
 
-def append_to_record(folder: Path, file: str, step: int, count: int, text: str, header: str) -> None:
-    """To `{file}_{a}-{b}.csv`, `count` steps in each. Raises IoError."""
-    first = step // count * count
-    if not folder.is_dir():
-        make_directory(folder)
-    append_lines(folder / f"{file}_{first}-{first + count - 1}.csv", text, header)
-
-
 class CsvOutput:
-    """csv files of `step_count_per_record` steps."""
+    """Files `{name}_{a}-{b}.csv` of `step_count_per_record` steps. qualifies_dtypes: as core.MonitorCsv."""
 
-    def __init__(self, folder: Path, settings: TrainerSettings, labels: MonitorLabels) -> None:
+    def __init__(
+        self, folder: Path, settings: TrainerSettings, labels: MonitorLabels, *, qualifies_dtypes: bool = True
+    ) -> None:
         self._folder = make_directory(folder)
         self._settings = settings
         self._labels = labels
+        self._qualifies_dtypes = qualifies_dtypes
         self._tables: dict[str, MonitorCsv] = {}
         self._complained: set[str] = set()
 
     def write(self, task: Task, tags: list[str], step: int) -> None:
         if task.file not in self._tables:
             self._tables[task.file] = core.MonitorCsv(
-                list(self._settings.ops), self._settings.ndigits, task.micro_steps
+                list(self._settings.ops), self._settings.ndigits, task.micro_steps, self._qualifies_dtypes
             )
         table = self._tables[task.file]
         count = self._settings.step_count_per_record
+        first = step // count * count
         text = table.rows(task.frame, self._labels, step)
         try:
-            append_to_record(self._folder, task.file, step, count, text, table.header())
+            make_directory(self._folder)
+            path = self._folder / f"{task.file}_{first}-{first + count - 1}.csv"
+            append_lines(path, text, table.header())
             self._complained.discard(task.file)
         except IoError as error:
             if task.file not in self._complained:

@@ -113,8 +113,9 @@ def wrap(rank: int, folder: Path) -> None:
     monitor = monitor_of(
         folder,
         "ddp",
-        {"wg_distribution": True, "xy_distribution": True, "mv_distribution": True, "ops": ["norm"]},
-    )
+        {"wg_distribution": True, "xy_distribution": True, "mv_distribution": True, "all_xy": True,
+         "ops": ["norm"]},
+    )  # fmt: skip
     monitor.set_monitor(model, optimizer, dp_group=world)
     norms = []
     for step in range(2):
@@ -145,6 +146,16 @@ def test_distributed_data_parallel(tmp_path: Path) -> None:
     # Before the reduction each has its own.
     unreduced = [float(read_rows(folder / "grad_unreduced_0-0.csv")[-1][3]) for folder in folders]
     assert unreduced[0] != unreduced[1]
+    # In the order of the hooks of torch's modules.
+    inside = ["module.0", "module.1", "module.2"]
+    for name, modules in (
+        ("actv", [*inside, "module", ""]),
+        ("actv_grad", ["", "module", *reversed(inside)]),  # no gradient leaves the wrapper
+    ):
+        rows = read_rows(folders[0] / f"{name}_0-0.csv")[1:]
+        assert [row[1] for row in rows] == [
+            f"{one}.{side}" for one in modules for side in ("input", "output")
+        ]
     # Continued in the same folders.
     assert all((folder / "grad_reduced_2-2.csv").exists() for folder in folders)
 
