@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +47,9 @@ class Job:
         """By rank; empty for a step that was not recorded."""
         folders = self.steps.get(step, {})
         read = {rank: self._read(folder, step, rank) for rank, folder in sorted(folders.items())}
-        states = {rank: state for rank, state in read.items() if state is not None}
-        expected = {*self.ranks, *range(self._world_size(states, step))} if folders else set()
+        states = self._of_one_job({rank: state for rank, state in read.items() if state is not None}, step)
+        size = max(filter(None, map(world_size, states.values())), default=0)
+        expected = {*self.ranks, *range(size)} if folders else set()
         for rank in sorted(expected - set(folders)):
             self._leave_out(left_out("not recorded", step, rank))
         return states
@@ -87,13 +89,18 @@ class Job:
         if one not in self.left_out:
             self.left_out.append(one)
 
-    def _world_size(self, states: dict[int, State], step: int) -> int:
-        """As the ranks say. Ranks of two jobs in one folder say different numbers."""
-        sizes = {rank: size for rank, state in states.items() if (size := world_size(state)) is not None}
-        if len(set(sizes.values())) > 1:
-            of_job = " and ".join(map(str, sorted(set(sizes.values()))))
-            self._leave_out(left_out(f"its ranks are of jobs of {of_job} processes", step))
-        return max((size for size in sizes.values()), default=0)
+    def _of_one_job(self, states: dict[int, State], step: int) -> dict[int, State]:
+        """Ranks of two jobs in one folder say different numbers of processes: then those of the job that has
+        most of them, or the first one. A process that trained alone has no layout.
+        """
+        sizes = {rank: 1 if "layout" not in one else world_size(one) for rank, one in states.items()}
+        said = Counter(size for size in sizes.values() if size is not None)
+        if len(said) < 2:
+            return states
+        of_job = " and ".join(map(str, sorted(said)))
+        self._leave_out(left_out(f"its ranks are of jobs of {of_job} processes", step))
+        ((kept, _),) = said.most_common(1)
+        return {rank: one for rank, one in states.items() if sizes[rank] in (None, kept)}
 
     def _read(self, folder: Path, step: int, rank: int) -> State | None:
         content = _content(folder / FILE)
@@ -102,6 +109,8 @@ class Job:
                 f"{FILE} is of version {str(content['version'])[:20]}, expected {_VERSION}: its rank was "
                 "recorded by another msprobe"
             )
+        if isinstance(content, dict) and (fault := _fault_of(content)):
+            content = f"{FILE}: {fault}"
         if isinstance(content, dict):
             return content
         self._leave_out(left_out(content, step, rank))
@@ -119,6 +128,40 @@ def _content(path: Path) -> State | str:
     except (ValueError, RecursionError):
         return f"{path.name} is no JSON"
     return content if isinstance(content, dict) else f"{path.name} holds no object"
+
+
+_OBJECTS = ("layout", "parameters", "buffers", "modules")
+_LISTS = ("inputs", "backward", "clipping", "gradients_at_optimizer", "optimizer")
+_OF_PLACEMENT = ("shape", "placements", "mesh_shape", "mesh_dims", "coordinate", "local_shape", "offset")
+
+
+def _fault_of(state: State) -> str:
+    """What no msprobe writes, which is read further on; empty: nothing."""
+    for names, kind, words in ((_OBJECTS, dict, "an object"), (_LISTS, list, "a list")):
+        for name in names:
+            if not isinstance(state.get(name), (kind, type(None))):
+                return f"{name}: expected {words}, found {str(state[name])[:40]}"
+    for place in _placements(state):
+        for name in _OF_PLACEMENT:
+            of = str if name in ("placements", "mesh_dims") else int
+            found = place.get(name)
+            if found is not None and not (isinstance(found, list) and all(type(one) is of for one in found)):
+                words = "texts" if of is str else "whole numbers"
+                return f"dtensor: {name}: expected a list of {words}, found {str(found)[:40]}"
+    return ""
+
+
+def _placements(value: Any) -> Iterator[State]:
+    """Of all tensors of a file."""
+    if isinstance(value, dict):
+        if isinstance(place := value.get("dtensor"), dict):
+            yield place
+        elif "dtype" not in value:
+            for one in value.values():
+                yield from _placements(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _placements(one)
 
 
 def open_job(path: Path) -> Job:

@@ -92,7 +92,8 @@ def differ_in_layout(reference: Job, target: Job) -> bool:
 
 def joined(reference: Path, target: Path, output: Path, offset: int) -> Joined | None:
     """Two dumps as logical runs, below `output`. None: their layouts are the same, or nothing says what they
-    are, or no step can be joined. offset: as that of compare. Raises InvalidArgument and IoError.
+    are, or they have no step in common. offset: as that of compare. Raises InvalidArgument, IoError, and
+    NothingToCompare where files of common steps cannot be read: rank by rank, all of two layouts differs.
     """
     jobs = open_job(reference), open_job(target)
     if not differ_in_layout(*jobs):
@@ -100,6 +101,10 @@ def joined(reference: Path, target: Path, output: Path, offset: int) -> Joined |
     try:
         return write_joined(*jobs, output / FOLDER, offset)
     except NothingToCompare:
+        for job in jobs:
+            if job.left_out:
+                first = job.left_out[0]
+                raise NothingToCompare(f"{job.folder}: {first.what}: {first.reason}") from None
         return None
 
 

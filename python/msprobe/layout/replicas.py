@@ -14,7 +14,7 @@ from msprobe.files.left_out import joined, left_out
 from msprobe.files.ranges import numbers
 from msprobe.layout.copies import Copies
 from msprobe.layout.described import place_shards, read_description
-from msprobe.layout.job import each, items, section, sections
+from msprobe.layout.job import each, items, section, sections, world_size
 from msprobe.layout.random_states import notes_of
 from msprobe.layout.tensor_entry import OTHER_FORMS, are_of_one_form, identity
 from msprobe.native import NothingToCompare, __version__
@@ -169,10 +169,14 @@ def check_replicas(job: Job) -> ReplicaResult:
 
 
 def _why_nothing(job: Job, result: ReplicaResult) -> str:
+    size = world_size(job.first_state() or {}) or 1
+    if len(job.ranks) < 2 <= size:
+        return f"one rank of {size} was recorded, and the copies of its values are on others"
     if len(job.ranks) < 2:
         return "one process trained, and its values have no copies; expected a second run: REFERENCE TARGET"
     if not result.steps:
-        return "no step has the training state (diagnosis.json) of two ranks"
+        why = f": {job.left_out[0].reason}" if job.left_out else ""
+        return f"no step has the training state (diagnosis.json) of two ranks{why}"
     return "nothing says that a value of one rank is a copy of one of another rank"
 
 

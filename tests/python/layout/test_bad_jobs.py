@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ from msprobe.layout.described import FILE
 from msprobe.layout.job import open_job
 from msprobe.layout.names import other_names
 from msprobe.layout.replicas import check_replicas
-from msprobe.native import InvalidArgument
+from msprobe.native import InvalidArgument, NothingToCompare
 from written_jobs import State, write_job
 
 
@@ -121,6 +122,46 @@ def test_a_placement_that_is_not_known_is_left_out(
     found = answer(tmp_path, one(values), states)
     reason = f"not joined: a placement that is not known, {placement}"
     assert told(found) == {"dump: 1 values of the target, as fc.weight": reason}
+
+
+# ---- forms
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"optimizer": 7}, "optimizer: expected a list, found 7"),
+        ({"parameters": [1]}, "parameters: expected an object, found [1]"),
+        ({"inputs": "x"}, "inputs: expected a list, found x"),
+        (
+            {"parameters": {"fc.weight": {"dtype": "x", "dtensor": {"mesh_dims": 5}}}},
+            "dtensor: mesh_dims: expected a list of texts, found 5",
+        ),
+        (
+            {"buffers": {"b": {"dtype": "x", "dtensor": {"coordinate": ["b", -1]}}}},
+            "dtensor: coordinate: expected a list of whole numbers, found ['b', -1]",
+        ),
+    ],
+)
+def test_a_file_of_another_form_is_left_out_or_an_error(
+    tmp_path: Path, values: dict[str, torch.Tensor], changed: State, reason: str
+) -> None:
+    states = copied(values)
+    states[1] |= changed
+    found = answer(tmp_path / "one", one(values), states)
+    assert found.status == "incomplete", found.sentence
+    assert told(found)["dump: step 0, rank 1"] == f"diagnosis.json: {reason} in the target"
+    states[0] |= changed
+    with pytest.raises(NothingToCompare, match=re.escape(f"step 0, rank 0: diagnosis.json: {reason}")):
+        answer(tmp_path / "all", one(values), states)
+
+
+def test_a_rank_of_another_job_is_left_out(tmp_path: Path, values: dict[str, torch.Tensor]) -> None:
+    others = {name: value + 1 for name, value in values.items()}
+    (alone,) = one(others)
+    found = answer(tmp_path, one(values), [copied(values)[0], {**alone}])
+    assert found.status == "incomplete", found.sentence
+    assert told(found)["dump: step 0"] == "its ranks are of jobs of 1 and 2 processes in the target"
 
 
 # ---- versions

@@ -133,8 +133,18 @@ def test_ranks_that_are_missing_are_told(tmp_path: Path) -> None:
 
 
 def test_two_jobs_in_one_folder_are_told(tmp_path: Path) -> None:
-    result = check(tmp_path, [[healthy(0), healthy(1, ranks=4)]])
-    assert any("jobs of 2 and 4 processes" in one.reason for one in result.left_out)
+    others = [healthy(0, ranks=3, copies=ddp(3)), healthy(1, ranks=3, copies=ddp(3))]
+    result = check(tmp_path / "a", [[*others, healthy(2, weights={"fc.weight": entry("other")})]])
+    assert any("jobs of 2 and 3 processes" in one.reason for one in result.left_out)
+    assert result.mismatches == []
+    assert result.compared > 0
+    with pytest.raises(NothingToCompare, match="of two ranks: its ranks are of jobs of 2 and 4 processes"):
+        check(tmp_path / "b", [[healthy(0), healthy(1, ranks=4)]])
+
+
+def test_of_ranks_without_the_others_it_says_where_the_copies_are(tmp_path: Path) -> None:
+    with pytest.raises(NothingToCompare, match="one rank of 2 was recorded"):
+        check(tmp_path, [[healthy(0)]])
 
 
 @pytest.mark.parametrize(
@@ -151,7 +161,7 @@ def test_a_broken_file_is_told_and_stops_nothing(tmp_path: Path, content: str) -
 
 def test_one_process_has_no_replicas(tmp_path: Path) -> None:
     with pytest.raises(NothingToCompare, match="one process trained"):
-        check(tmp_path, [[state(0, weights=WEIGHTS)]])
+        check(tmp_path, [[state(0, weights=WEIGHTS, ranks=1)]])
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
