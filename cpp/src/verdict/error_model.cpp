@@ -67,20 +67,29 @@ class OfOperator {
 
   Common common() const {
     if (!model_.common_of_channel) return {};
-    if (place_.channel > 0) return {unit_ * lost_units() * shared_units(place_.channel), place_.channel};
+    if (place_.channel > 0) {
+      const double units = std::max(shared_units(place_.channel), mean_units());
+      return {unit_ * lost_units() * units, place_.channel};
+    }
     Common most;
     // The gradient of a sum goes to all of its terms.
     if (place_.is_backward && gain_class() == Gain::kSum) {
       for (const Source& one : place_.sources) {
         const double error = error_of(one), terms = result_.count / one.tensor.count;
-        if (!one.is_saved && terms > 1 && error > most.error) most = {error, terms};
+        if (one.is_saved || terms <= 1) continue;
+        if (error > most.error) most = {error, terms};
+        if (place_.by.keeps == operators::Keeps::kNothing) most.alike = terms;
       }
       return most;
     }
     if (!only_moves() && !is_by_element()) return most;
+    // What is moved or picked stays what it was.
+    const bool keeps_numbers = only_moves() || gain_class() == Gain::kPicks;
     for (const Source& one : place_.sources) {
+      if (one.tensor.count != result_.count) continue;
       const double error = one.common.error * gain_of(one);
-      if (one.tensor.count == result_.count && error > most.error) most = {error, one.common.channel};
+      if (error > most.error) most = {error, one.common.channel, most.alike};
+      if (keeps_numbers && !one.is_saved) most.alike = std::max(most.alike, one.common.alike);
     }
     return most;
   }
@@ -157,7 +166,7 @@ class OfOperator {
   }
 
   void add_own(Tolerance& allowed, bool any_differs) const {
-    const double rounding = own_units() + sum_units();
+    const double rounding = own_units() + sum_units() + mean_units();
     const double lost = unit_ * lost_units();
     const double errors = gain_class() == Gain::kPower && model_.power_of_own ? errors_of_power()
                                                                               : std::max(result_.count, 1.0);
@@ -170,15 +179,39 @@ class OfOperator {
     double shared = gain_class() == Gain::kScaleFree ? shared_units(place_.terms) : 0;
     // A partial sum that is rounded loses what is small beside it: all sums of one direction are too small.
     if (rounds_partial_sums() && model_.bias_of_partial_sums) shared += sum_units();
+    if (place_.channel > 0) shared += mean_units() / std::sqrt(std::max(result_.count / place_.channel, 1.0));
     allowed.bias +=
         lost * (by_unit(unit_, model_.bias, model_.bias_of_coarse) + shared + rounding / std::sqrt(errors));
   }
 
-  // Sums are kept in float32, and rounded once.
+  // Sums are kept in float32, and rounded once. Their roundings are independent, but for terms that are
+  // alike: k of them, added one after another, are all rounded up or all down, so those of n terms make k
+  // sqrt(n / k).
   double sum_units() const {
     const double units =
         rounds_partial_sums() ? model_.sum_rounded : model_.sum * std::min(kFloat32 / unit_, 1.0);
-    return units * std::sqrt(place_.terms);
+    return units * std::sqrt(place_.terms * std::min(alike(), place_.terms));
+  }
+
+  // The gradient of what is normalised: a mean over a channel is taken out of each element. The sum of n
+  // terms is sqrt(n k) times as large as they are, and off by sqrt(n k) roundings of it: so the mean is off
+  // by k roundings of a term.
+  double mean_units() const {
+    const double terms = std::min(alike(), place_.channel);
+    const bool is_sum = std::ranges::none_of(place_.sources, [&](const Source& one) {
+      return !one.is_saved && one.tensor.count == result_.count;
+    });
+    return terms <= 1 || is_sum ? 0 : model_.sum * std::min(kFloat32 / unit_, 1.0) * terms;
+  }
+
+  // How many of the terms of a plain sum in backward are one number.
+  double alike() const {
+    double most = 1;
+    if (!model_.alike_terms || !place_.is_backward || gain_class() == Gain::kProduct) return most;
+    for (const Source& one : place_.sources) {
+      if (!one.is_saved) most = std::max(most, one.common.alike);
+    }
+    return most;
   }
 
   // Gradients of the weights of a normalisation, and of what was looked up, are added up where they stand.

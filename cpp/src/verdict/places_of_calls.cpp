@@ -46,7 +46,7 @@ void CallPlaces::reach(std::uint32_t record, double error) {
 void CallPlaces::keep(const ItemPair& row, const Place& place) {
   has_other_choices_ |= place.tensor.unit == 0 && !is_input(calls_.pair().target_item(row).part);
   if (const double error = model_.unseen(place); error > 0) unseen_[calls_.rows().index(row)] = error;
-  if (const Common shared = model_.common(place); shared.error > 0)
+  if (const Common shared = model_.common(place); shared.error > 0 || shared.alike > 1)
     common_[calls_.rows().index(row)] = shared;
 }
 

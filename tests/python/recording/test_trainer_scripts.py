@@ -193,22 +193,13 @@ def test_data_that_differ_have_the_name_of_the_program(of_data, tmp_path, option
     assert ("other data that differ: " + others in answer["cause"]["reason"]) is bool(others)
 
 
-# ---- what the verdict does not answer yet
-
-
-EQUAL_TERMS = pytest.mark.xfail(
-    reason="in channels_last batch_norm's backward adds 2,048 terms one after another; behind a pooling they "
-    "are equal and round in one direction, 90 to 300 units off where the tolerance of sqrt(n) is 17"
-)
-
-
 @pytest.mark.parametrize(
     ("name", "arguments", "options"),
     [
         ("exact_op_one_ulp", ("--fused",), ("--steps", "0-7")),
         ("qkv_bias", ("--eager",), ()),
         ("attention_mask_kinds", ("--eager",), ()),
-        pytest.param("channels_last_batch_norm", ("--last",), (), marks=EQUAL_TERMS),
+        ("channels_last_batch_norm", ("--last",), ()),
     ],
 )
 def test_another_right_kernel_is_silent(tmp_path, name, arguments, options):
