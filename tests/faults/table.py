@@ -261,19 +261,13 @@ def _expected(item: Any) -> str:
 
 
 def identity() -> dict[str, str]:
-    """Version, commit, and a checksum of the package and its libraries."""
-    import msprobe
+    """Version, commit, and a checksum of the libraries that judge."""
     from msprobe import _core
     from msprobe.native import __version__
 
     digest = hashlib.sha256()
     native = Path(_core.__file__).parent
-    files = [
-        *Path(msprobe.__file__).parent.rglob("*.py"),
-        *native.glob("_core*.so"),
-        *native.glob("**/libmsprobe.so*"),
-    ]
-    for path in sorted(files):
+    for path in sorted([*native.glob("_core*.so"), *native.glob("**/libmsprobe.so*")]):
         digest.update(path.read_bytes())
     return {"version": __version__, "commit": commit(), "sha256": digest.hexdigest()[:16]}
 

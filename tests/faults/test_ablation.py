@@ -15,10 +15,12 @@ CULPRIT = {"kind": "weight", "name": "a.weight", "module": "a", "record": "", "o
 def test_outcomes_are_worse_or_better_or_another_place() -> None:
     before = dict(a="first", b="other", c="clear", d="same", e="first", f="other")
     after = dict(a="named", b="first", c="accused", d="same", e="failed", f="other")
-    change = compared(
-        {name: (outcome, "x") for name, outcome in before.items()},
-        {name: (outcome, "y" if name == "f" else "x") for name, outcome in after.items()},
-    )
+    answers = {
+        name: {"": (outcome, "x"), "m": (after[name], "y" if name == "f" else "x")}
+        for name, outcome in before.items()
+    }
+    change = compared({**answers, "g": {"": ("first", "x")}}, "m")
+    assert change.asked == len(before)
     assert change.better == ["b: other -> first"]
     assert change.worse == ["a: first -> named", "c: clear -> accused", "e: first -> failed"]
     assert change.other == ["f"]
@@ -62,11 +64,11 @@ def test_outcome_of_runs(
 
 def test_page_shows_what_each_decides() -> None:
     changes = {
-        "own x 2": Change(["plants/a: first -> same"], [], []),
-        "sum x 2": Change([], [], []),
-        "kink off": Change([], [], ["plants/b"]),
+        "own x 2": Change(2, ["plants/a: first -> same"], [], []),
+        "sum x 2": Change(2, [], [], []),
+        "kink off": Change(1, [], [], ["plants/b"]),
     }
     page = page_of({"own": 5.0, "sum": 0.5}, {"kink": "it jumps"}, changes, ["plants/a", "plants/b"])
-    assert "| `own` 5 x 2 | 1 | 0 | 0 | plants/a: first -> same |" in page
+    assert "| `own` 5 x 2 | 2 | 1 | 0 | 0 | plants/a: first -> same |" in page
     assert "Not noticed by any question: sum x 2." in page
-    assert "| `kink` | it jumps | 0 | 0 | 1 | plants/b |" in page
+    assert "| `kink` | it jumps | 1 | 0 | 0 | 1 | plants/b |" in page
