@@ -4,6 +4,8 @@
 docs/layouts_table.md. Half an hour on two cores; needs torch, and ports on this machine.
 
     python tests/layouts/table.py WORK [--only PATTERN] [--page docs/layouts_table.md]
+
+Rows that are not asked stay on the page as they are.
 """
 
 from __future__ import annotations
@@ -141,13 +143,16 @@ def main() -> int:
     parser.add_argument("--page", type=Path)
     asked = parser.parse_args()
     asked.work.mkdir(parents=True, exist_ok=True)
-    rows = [said(pair, asked.work) for pair in (*HEALTHY, *FAULTS) if fnmatch.fnmatch(pair.name, asked.only)]
+    rows = []
+    for pair in (*HEALTHY, *FAULTS):
+        if fnmatch.fnmatch(pair.name, asked.only):
+            rows.append(said(pair, asked.work))
+            if asked.page is not None:  # so that an end in the middle loses nothing
+                asked.page.write_text(page(rows, asked.page.read_text() if asked.page.exists() else ""))
     good = sum(row["good"] for row in rows if not row["pair"].fault)
     named = sum(row["good"] for row in rows if row["pair"].fault)
     healthy = sum(not row["pair"].fault for row in rows)
     print(f"healthy: {good} of {healthy} not accused; faults: {named} of {len(rows) - healthy} named first")
-    if asked.page is not None:
-        asked.page.write_text(page(rows))
     return 0 if good == healthy else 1
 
 
@@ -200,31 +205,39 @@ def recorded(work: Path, layout: str, ranks: int, fault: str, dtype: str, micro:
     return folder
 
 
-def page(rows: list[dict]) -> str:
-    healthy = [row for row in rows if not row["pair"].fault]
-    faults = [row for row in rows if row["pair"].fault]
-    lines = [
-        "# Layouts: how often the answer is right",
-        "",
-        "Made by `python tests/layouts/table.py WORK --page docs/layouts_table.md`: a small Llama on a CPU "
-        "with gloo, three steps, recorded by `msprobe run --ranks` and held against each other by "
-        "`msprobe diagnose` ([how](layouts.md)). The faults are planted in the training.",
-        "",
-        f"**Healthy pairs accused: {sum(not row['good'] for row in healthy)} of {len(healthy)}. "
-        f"Faults named first: {sum(row['good'] for row in faults)} of {len(faults)}.**",
-        "",
-        "| healthy pair | answer |",
-        "|---|---|",
-        *(f"| {row['pair'].name} | {row['status']} |" for row in healthy),
-        "",
-        "| fault | right | first cause | the replica check alone |",
-        "|---|---|---|---|",
-        *map(_line_of_fault, faults),
-    ]
-    return "\n".join(lines) + "\n"
+def page(rows: list[dict], before: str) -> str:
+    """before: the page as it is."""
+    lines = {line[2:].partition(" | ")[0]: line for line in before.splitlines() if line.startswith("| ")}
+    lines |= {row["pair"].name: _line(row) for row in rows}
+    healthy = [lines[pair.name] for pair in HEALTHY if pair.name in lines]
+    faults = [lines[pair.name] for pair in FAULTS if pair.name in lines]
+    accused = sum(not line.endswith(("| rounding |", "| equal |")) for line in healthy)
+    return "\n".join(
+        [
+            "# Layouts: how often the answer is right",
+            "",
+            "Made by `python tests/layouts/table.py WORK --page docs/layouts_table.md`: a small Llama on a "
+            "CPU with gloo, three steps, recorded by `msprobe run --ranks` and held against each other by "
+            "`msprobe diagnose` ([how](layouts.md)). The faults are planted in the training.",
+            "",
+            f"**Healthy pairs accused: {accused} of {len(healthy)}. "
+            f"Faults named first: {sum(' | yes | ' in line for line in faults)} of {len(faults)}.**",
+            "",
+            "| healthy pair | answer |",
+            "|---|---|",
+            *healthy,
+            "",
+            "| fault | right | first cause | the replica check alone |",
+            "|---|---|---|---|",
+            *faults,
+            "",
+        ]
+    )
 
 
-def _line_of_fault(row: dict) -> str:
+def _line(row: dict) -> str:
+    if not row["pair"].fault:
+        return f"| {row['pair'].name} | {row['status']} |"
     right = "yes" if row["good"] else "no"
     return f"| {row['pair'].name} | {right} | {row['cause'] or row['status']} | {row['alone']} |"
 
