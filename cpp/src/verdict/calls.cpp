@@ -121,16 +121,12 @@ void Calls::find_mispaired() {
 bool Calls::is_mispairing(std::uint32_t record,
                           const std::unordered_set<std::string_view>& other_calls) const {
   if (is_module(name(record)) || trace::holds_gradients(name(record))) return false;
-  const std::uint32_t other = counterpart(record);
   const auto has_other_calls = [&](const std::optional<trace::Construct>& construct, std::string_view call) {
     return construct && other_calls.contains(construct->parent(call));
   };
-  const bool is_repeated = target().records()[record].is_recompute;
   const bool is_moved = matches_.of_target[record].how == trace::MatchKind::kMoved;
-  if (model_.mispaired_recompute && is_moved && is_repeated != reference().records()[other].is_recompute)
-    return true;
   if (!is_moved && !has_other_calls(pair_.target_construct, name(record)) &&
-      !has_other_calls(pair_.reference_construct, reference_name(other))) {
+      !has_other_calls(pair_.reference_construct, reference_name(counterpart(record)))) {
     return false;
   }
   const auto rows = rows_.of_record(record);

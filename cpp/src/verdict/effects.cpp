@@ -78,39 +78,9 @@ void Effects::note(std::uint32_t group, double effect) {
   of_groups_[group] = std::max(of_groups_[group].value_or(0), effect);
 }
 
-// A file may have a longer chain of groups than this thread has a stack.
-double Effects::of_group(std::uint32_t group) {
-  struct Looking {
-    std::uint32_t group;
-    std::vector<std::uint32_t> consumers;
-    std::size_t next = 0;
-    std::optional<double> effect = {};
-  };
-  std::vector<Looking> chain;
-  const auto begins = [&](std::uint32_t one) {
-    if (of_groups_[one] || looked_at_.contains(one)) return false;
-    looked_at_.insert(one);
-    chain.push_back({one, calls_.model().effect_through_groups ? unpaired_.consumers(one)
-                                                               : std::vector<std::uint32_t>()});
-    return true;
-  };
-  begins(group);
-  while (!chain.empty()) {
-    Looking& last = chain.back();
-    if (last.next < last.consumers.size()) {
-      const std::uint32_t consumer = last.consumers[last.next];
-      if (begins(consumer)) continue;
-      if (const std::optional<double>& effect = of_groups_[consumer]) {
-        last.effect = std::max(last.effect.value_or(0), *effect);
-      }
-      ++last.next;
-      continue;
-    }
-    const UnpairedCalls& one = unpaired_.groups()[last.group];
-    of_groups_[last.group] = last.effect ? *last.effect : around(one.around, one.is_missing, one.order);
-    chain.pop_back();
-  }
-  return of_groups_[group].value_or(0);
+double Effects::of_group(std::uint32_t group) const {
+  const UnpairedCalls& one = unpaired_.groups()[group];
+  return of_groups_[group] ? *of_groups_[group] : around(one.around, one.is_missing, one.order);
 }
 
 }  // namespace msprobe::verdict

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "verdict/calls.h"
@@ -57,8 +56,8 @@ class Effects {
   /// What is computed from the results of a group of calls of one run.
   void note(std::uint32_t group, double effect);
   std::optional<double> noted(std::uint32_t group) const { return of_groups_[group]; }
-  /// Where these are taken by others of this run only, what comes of those.
-  double of_group(std::uint32_t group);
+  /// Where no call of both runs takes them, what comes of the module around.
+  double of_group(std::uint32_t group) const;
 
  private:
   const Outcome* backward_of(std::uint32_t record) const;  // null: none that both runs have
@@ -68,8 +67,7 @@ class Effects {
   const Unpaired& unpaired_;
   std::vector<Outcome> outcomes_;  // by record
   std::vector<std::optional<double>> of_groups_;
-  std::unordered_set<std::uint32_t> looked_at_;  // groups
-  std::optional<bool> kernels_are_the_same_;     // when all outcomes are known
+  std::optional<bool> kernels_are_the_same_;  // when all outcomes are known
 };
 
 }  // namespace msprobe::verdict

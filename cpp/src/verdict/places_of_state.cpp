@@ -30,9 +30,6 @@ using compare::Reason;
 using operators::Gain;
 using trace::Json;
 
-// What a module says of itself that changes nothing it computes, unless something is seen of it.
-constexpr std::array<std::string_view, 5> kHowNotWhat = {"inplace", "recompute", "checkpoint",
-                                                         "use_checkpoint", "gradient_checkpointing"};
 // How far off a step may be by the rule of its optimizer, in what one rounding of each operator allows
 // (docs/formats/diagnosis.md): the step is one call, which is made of others (R3).
 double limit_of_rule(const Model& model) { return model.suspect * model.opaque * model.opaque; }
@@ -212,7 +209,7 @@ class StateWalk {
     const auto seen = calls_.excess_of_modules.find(path);
     if (seen != calls_.excess_of_modules.end()) {
       finding.effect = seen->second;
-    } else if (!calls_.excess_of_modules.empty() || (model_.how_not_what && is_one_of(name, kHowNotWhat))) {
+    } else if (!calls_.excess_of_modules.empty()) {
       finding.effect = 0;
     }
     finding.is_hidden = model_.hidden_setting && is_other_number && finding.effect < 1 && walk().noise > 0;

@@ -91,10 +91,6 @@ std::string shown(const Json& entry) {
   return text.size() <= kLongestShown ? text : text.substr(0, kLongestShown - 3) + "...";
 }
 
-bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 std::string module_of(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   return dot == std::string_view::npos ? std::string() : std::string(name.substr(0, dot));

@@ -5,7 +5,6 @@
 /// Entries of diagnosis.json: a tensor, or a value (docs/formats/diagnosis.md).
 
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -46,8 +45,6 @@ std::vector<EntryPair> common(const trace::Json& target, const trace::Json& refe
 /// A tenth of the size of a typical element of tensors that belong together, such as all gradients: much
 /// smaller ones are what rounding leaves where the exact result is zero.
 double negligible(const Model& model, const std::vector<EntryPair>& entries);
-
-bool is_one_of(std::string_view word, std::span<const std::string_view> words);
 
 /// "layers.0.fc.weight" -> "layers.0.fc"; empty where there is no dot.
 std::string module_of(std::string_view name);

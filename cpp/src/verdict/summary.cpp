@@ -75,34 +75,17 @@ class Summary {
       const bool is_result = row.reference && !is_input(calls_.pair().target_item(row).part) &&
                              !calls_.says_nothing(row) && calls_.zone(row.target_record) == Zone::kModel;
       if (!is_result || calls_.unit(row) == 0 || calls_.distance(row).norm == 0) continue;
-      if (calls_.is_mispaired(row.target_record) || !began_before(row.target_record, most)) continue;
-      if (is_backward(call)) continue;  // some are nothing but rounding
-      // Gradients go through the model twice; next to those of the others (R7) some are nothing but rounding.
-      const bool is_gradient = trace::holds_gradients(call);
-      if (is_gradient && !calls_.model().stretch_of_gradients) continue;
-      if (is_gradient && calls_.tensor(row).typical < calls_.negligible_gradient()) continue;
-      const double low = is_gradient
-                             ? calls_.distance(row, calls_.negligible_gradient()).low / calls_.model().opaque
-                             : calls_.distance(row).low;
-      if (low > most && arrives(calls_, row, calls_.distance(row), walk_.arriving)) {
+      // Some gradients are nothing but rounding.
+      const bool is_gradient = is_backward(call) || trace::holds_gradients(call);
+      if (is_gradient || calls_.is_mispaired(row.target_record)) continue;
+      const Distance& apart = calls_.distance(row);
+      if (apart.low > most && arrives(calls_, row, apart, walk_.arriving)) {
         walk_.first_differing = calls_.item_name(row);
         return;
       }
-      if (calls_.distance(row).high <= most) walk_.last_agreeing = calls_.item_name(row);
+      if (apart.high <= most) walk_.last_agreeing = calls_.item_name(row);
     }
     walk_.last_agreeing.clear();
-  }
-
-  // False where a call has inputs that are too far off, and no result before was: they come from a place that
-  // is not recorded, or the call is another one. Modules tell in any case.
-  bool began_before(std::uint32_t record, double most) const {
-    const auto rows = rows_of(record);
-    return !calls_.model().stretch_began_before || is_module(calls_.name(record)) ||
-           trace::holds_gradients(calls_.name(record)) ||
-           std::all_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
-             return !is_input(calls_.pair().target_item(row).part) || !row.reference ||
-                    calls_.distance(row).low <= most;
-           });
   }
 
   // For a note: another shape or dtype, or another tensor for the larger part: two that have nothing in
@@ -128,8 +111,6 @@ class Summary {
     return ours.kind == Item::Kind::kTensor && theirs.kind == Item::Kind::kTensor &&
            ours.element_type() != theirs.element_type();
   }
-
-  std::span<const ItemPair> rows_of(std::uint32_t record) const { return calls_.rows().of_record(record); }
 
   const Calls& calls_;
   bool is_first_;

@@ -158,24 +158,4 @@ std::vector<Source> Unpaired::sources(std::uint32_t record, const compare::StepW
   return {made_of_[record]};
 }
 
-std::vector<std::uint32_t> Unpaired::consumers(std::uint32_t group) const {
-  const UnpairedCalls& made = groups_[group];
-  const Trace& trace = made.is_missing ? calls_.reference() : calls_.target();
-  const Flow& flow = made.is_missing ? calls_.reference_flow() : calls_.target_flow();
-  std::vector<std::uint32_t> found;
-  for (std::uint32_t i = made.first; i < made.first + made.count; ++i) {
-    const Record& one = trace.records()[i];
-    for (ItemIndex item = one.first_item; item < one.first_item + one.item_count; ++item) {
-      if (is_input(trace.all_items()[item].part)) continue;
-      for (ItemIndex next = flow.follower(item); next != kNoItem; next = flow.follower(next)) {
-        const auto taker = made.is_missing ? of_reference(flow.record(next)) : of_target(flow.record(next));
-        if (taker && *taker != group && is_input(trace.all_items()[next].part)) found.push_back(*taker);
-      }
-    }
-  }
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
-}
-
 }  // namespace msprobe::verdict

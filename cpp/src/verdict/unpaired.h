@@ -43,9 +43,6 @@ class Unpaired {
   /// What a record that only the reference has was made of, through all such records before it.
   std::vector<Source> sources(std::uint32_t record, const compare::StepWalk* before) const;
 
-  /// The groups that take a result of this one.
-  std::vector<std::uint32_t> consumers(std::uint32_t group) const;
-
  private:
   struct Outside {
     std::string_view outermost;

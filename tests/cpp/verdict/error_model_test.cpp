@@ -416,6 +416,23 @@ TEST_CASE("mask: what stands beside a mask is as far off as what was masked") {
   CHECK(tolerance(made_by("matmul", {source(0, masked), source()})).cancelled < 10);
 }
 
+TEST_CASE(
+    "root: an element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots") {
+  CHECK(tolerance(made_by("sqrt", {source(1e-4)})).of_sources.front().gain == Approx(100));
+  CHECK(tolerance(made_by("sqrt", {source(1)})).of_sources.front().gain == Approx(2));
+}
+
+TEST_CASE("moves: a part of a tensor may have most of its errors") {
+  const Distance moved = off_by(1e-6, 1e-6);
+  CHECK(is_suspect(made_by("reshape", {source(1e-6)}), moved));
+  CHECK_FALSE(is_suspect(made_by("narrow", {source(1e-6)}, normal(kFloat32, 1, 64)), moved));
+}
+
+TEST_CASE("product in backward: the bias of a linear layer is a plain sum of what comes in") {
+  const Source small = saved(0, normal(kFloat32, 1e-6));
+  CHECK(tolerance(backward_of("linear", {source(), small}, normal(kFloat32, 1, 64))).cancelled == Approx(8));
+}
+
 // ---- R6: the step of an optimizer
 
 TEST_CASE("update: elements that are 0 but for rounding move by a step in any direction") {
