@@ -49,7 +49,7 @@ Calls::Calls(const Model& model, const DumpPair& pair, const std::vector<trace::
   }
   find_zones();
   find_mispaired();
-  std::vector<double> gradients;
+  std::vector<double> gradients, clipped;
   for (const Record& record : reference().records()) {
     if (!trace::holds_gradients(reference().name(record))) continue;
     for (const Item& item : reference().items(record)) {
@@ -58,9 +58,15 @@ Calls::Calls(const Model& model, const DumpPair& pair, const std::vector<trace::
   }
   negligible_gradient_ = model.floor_of(std::move(gradients));
   for (const ItemPair& row : pair_.matches.pairs) {
-    if (row.reference && !is_input(pair_.target_item(row).part))
+    if (!row.reference) continue;
+    if (!is_input(pair_.target_item(row).part)) {
       coarsest_unit_ = std::max(coarsest_unit_, unit(row));
+    } else if (zone(row.target_record) == Zone::kClipping) {
+      const Tensor given = tensor(row);
+      if (given.count > 1) clipped.push_back(given.typical);  // single numbers are norms
+    }
   }
+  negligible_in_clipping_ = model.floor_of(std::move(clipped));
 }
 
 void Calls::find_zones() {

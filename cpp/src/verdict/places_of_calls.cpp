@@ -211,9 +211,11 @@ std::optional<Source> CallPlaces::left_by_optimizer(const metrics::TensorFacts& 
   return left == nullptr ? std::nullopt : std::optional(source_of(*left, tensor_of(facts)));
 }
 
-// Of what calls of one run only make.
+// Of what calls of one run only make. Those of a backward pass compute with what the forward ones of that run
+// have kept: two times several calls.
 void CallPlaces::made_by(std::optional<std::uint32_t> group, Place& place) const {
   place.rule = Rule::kOpaque;
+  place.calls = group && is_backward(unpaired_.groups()[*group].name) ? 2 : 1;
   place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
   if (!model_.one_call_alone || !group || unpaired_.groups()[*group].computing > 1) return;
   place.rule = Rule::kOperator;  // a call like others

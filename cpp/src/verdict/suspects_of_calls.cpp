@@ -169,13 +169,14 @@ class Walk {
     const Zone zone = calls_.zone(record);
     if (zone != Zone::kModel && calls_.has_tensors_in_other_order(record)) return 0;
     const bool is_one_kernel = model_.words_decide && has_same_tensors && !is_module(calls_.name(record));
+    const double floor = calls_.floor(record);
     std::size_t found = 0;
     for (const ItemPair& row : rows_of(record)) {
       const Item& item = pair().target_item(row);
       if (!is_input(item.part) || calls_.says_nothing(row)) continue;
       const Item* const other = pair().reference_item(row);
       if (other != nullptr) visit_gradient_flag(record, row);
-      const Distance& apart = calls_.distance(row);
+      const Distance apart = calls_.distance(row, floor);
       if (other != nullptr && apart.equal) continue;
       if (item.kind == Item::Kind::kTensor && other != nullptr) {
         visit_tensor(record, row, apart);
@@ -346,8 +347,7 @@ class Walk {
     Outcome& seen = effects_[record];
     const std::string_view call = calls_.name(record);
     const bool backward = is_backward(call);
-    const bool has_floor = model_.floor_of_clipping && calls_.zone(record) == Zone::kClipping;
-    const double floor = has_floor ? calls_.negligible_gradient() : 0;
+    const double floor = calls_.floor(record);
     struct Worst {
       const ItemPair* row = nullptr;
       Place place;

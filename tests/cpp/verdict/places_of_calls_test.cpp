@@ -44,3 +44,28 @@ TEST_CASE("product: the sum over the rows of two results leaves none of their er
   CHECK(rows_that_count(true) == 4);   // in front of a weight a row is a sum of its own
   CHECK(rows_that_count(false) == 1);  // scores, as of attention
 }
+
+TEST_CASE("calls of one run: a backward pass goes through several calls two times, forward and back") {
+  const auto times = [](const std::string& direction) {
+    const auto alone = [&](int i) {
+      const std::string in = tensor({1.1234 + i}), out = tensor({2.1234 + i});
+      return call("Functional.linear." + std::to_string(i) + direction, in, out) + ", ";
+    };
+    const std::string same = call("Functional.gelu.0" + direction, tensor(), tensor({1.1234}));
+    const std::string last = call("Tensor.norm.0.forward", tensor({3.1234}), tensor({9}));
+    const trace::DumpPair pair =
+        steps::pair_of({same + ", " + last}, {same + ", " + alone(0) + alone(1) + last});
+    const std::vector<metrics::Distance> distances = compare::distances(pair, {}, 1);
+    const std::vector<trace::RealMetrics> none;
+    const Model model;
+    const Calls calls(model, pair, none, distances);
+    const Unpaired unpaired(calls);
+    const CallPlaces places(calls, unpaired, nullptr);
+    const InputPlace input = places.input(calls.rows().of_record(1).front());
+    CHECK(input.of_unpaired);
+    CHECK(input.place.rule == Rule::kOpaque);
+    return input.place.calls;
+  };
+  CHECK(times(".forward") == 1);
+  CHECK(times(".backward") == 2);
+}
