@@ -32,7 +32,7 @@ constexpr std::array kRuleRows{
             "`own` x u: they are read, and rounded once"},
     RuleRow{"R5 discrete", "integers, flags, and elements beyond a jump of a derivative",
             "sqrt(e): an error e takes a share e of the elements to the other side"},
-    RuleRow{"R6 update", "what an optimizer moved",
+    RuleRow{"R6 update", "what an optimizer moved, and its states that hold steps and no gradients",
             "two steps of each element at most: elements whose gradient is 0 but "
             "for rounding move in any direction. How long a step is, is known from the reference"},
     RuleRow{"R7 negligible", "gradients and states",

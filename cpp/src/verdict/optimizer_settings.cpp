@@ -24,6 +24,20 @@ using trace::Json;
 // Ways in which an optimizer computes the same thing.
 constexpr std::array<std::string_view, 4> kSameRule = {"foreach", "fused", "capturable", "differentiable"};
 
+// By the class of the optimizer: of torch.optim, and of transformers, timm and schedulefree.
+constexpr std::pair<std::string_view, std::string_view> kHoldSteps[] = {
+    {"RMSprop", "momentum_buffer"},
+    {"RMSpropTF", "momentum_buffer"},
+    {"Adadelta", "acc_delta"},
+    {"Rprop", "step_size"},
+    {"Rprop", "prev"},
+    {"ASGD", "ax"},
+    {"Adafactor", "exp_avg"},
+    {"AdafactorBigVision", "exp_avg"},
+    {"AdamWScheduleFree", "z"},
+    {"RAdamScheduleFree", "z"},
+};
+
 bool is_same_rule(std::string_view setting) {
   return std::find(kSameRule.begin(), kSameRule.end(), setting.substr(setting.rfind('.') + 1)) !=
          kSameRule.end();
@@ -134,6 +148,14 @@ bool add_optimizer_settings(StateFindings& found, const Json& ours, const Json& 
   Settings settings(found);
   settings.compare(ours, theirs);
   return settings.are_same();
+}
+
+bool holds_steps(const Json& step, std::string_view state) {
+  const std::string_view name = step["class"].text(), base = step["update"]["rule"].text();
+  const std::string_view own = name.substr(name.rfind('.') + 1);
+  return std::any_of(std::begin(kHoldSteps), std::end(kHoldSteps), [&](const auto& one) {
+    return (one.first == own || one.first == base) && one.second == state;
+  });
 }
 
 }  // namespace msprobe::verdict

@@ -4,6 +4,8 @@
 
 /// What two optimizers are set to: their class, their groups, and which parameters they update.
 
+#include <string_view>
+
 #include "verdict/state_findings.h"
 
 namespace msprobe::verdict {
@@ -12,5 +14,9 @@ namespace msprobe::verdict {
 /// ("optimizer.groups.0.lr"); else by the parameters that have another setting, however they are grouped.
 /// False: something differs that changes what is computed.
 bool add_optimizer_settings(StateFindings& found, const trace::Json& ours, const trace::Json& theirs);
+
+/// Whether this state of a parameter is made of steps, which were divided by the size of the gradient or
+/// chosen by its sign, or of the parameter that they move, and not of gradients.
+bool holds_steps(const trace::Json& step, std::string_view state);
 
 }  // namespace msprobe::verdict

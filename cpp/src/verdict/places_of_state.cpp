@@ -444,7 +444,9 @@ class StateWalk {
         entry.name += "." + kind;
         const Source source =
             source_of(entry_distance(*entry.target, *entry.reference, floor), place_of(entry).tensor);
-        const Place place = is_after ? state_after(parameter, entry, before, gradients) : state_before(entry);
+        Place place = is_after ? state_after(parameter, entry, before, gradients) : state_before(entry);
+        if (is_after && holds_steps(theirs, kind))
+          step_by(entry, theirs["state_before"][parameter][kind], place);
         Finding* const found = found_.judge(
             FindingKind::kOptimizerState, is_after ? Phase::kUpdate : Phase::kOptimizerState, entry,
             source.distance, place, {is_after ? Reason::kStateAfter : Reason::kStateBefore, {entry.name}});
@@ -473,6 +475,14 @@ class StateWalk {
     made.tensor = tensor;
     sources.push_back(made);
     return made_of(entry, Gain::kElementwise, std::move(sources));
+  }
+
+  // R6 in place of R2. What is moved is the first source: nothing, at the first step.
+  static void step_by(const EntryPair& entry, const Json& earlier, Place& place) {
+    const auto before = tensor_of(earlier), after = tensor_of(*entry.reference);
+    place.rule = Rule::kUpdate;
+    place.step = before && after ? metrics::distance(*after, *before).expected : 1;
+    if (place.sources.size() < 2) place.sources.insert(place.sources.begin(), source_of({}, place.tensor));
   }
 
   // Where one of the runs steps by the rule of its optimizer, and the other does not.

@@ -221,6 +221,24 @@ TEST_CASE("optimizer: what its calls get is judged by the training state, where 
   CHECK_FALSE(is_found(R"("parameters": {})"));
 }
 
+TEST_CASE(
+    "optimizer: a state that holds steps is off by steps of single elements, one of gradients by theirs") {
+  const auto is_found = [](std::string_view optimizer, double gradient) {
+    const auto run = [&](double by, double size) {
+      const std::string made = R"({"w": )" + entry({by}) + "}";
+      return steps::Run{"", state(made, made,
+                                  R"(, "optimizer": [{"class": "torch.optim.)" + std::string(optimizer) +
+                                      R"(", "groups": [], "state_before": {}, "state_after": {"w": )"
+                                      R"({"momentum_buffer": )" +
+                                      entry({size}) + "}}}]")};
+    };
+    return found(walk(run(gradient, 1.001), run(1, 1)), FindingKind::kOptimizerState) != nullptr;
+  };
+  CHECK(is_found("SGD", 1 + 2e-6));
+  CHECK_FALSE(is_found("RMSprop", 1 + 2e-6));
+  CHECK(is_found("RMSprop", 1));  // of equal gradients
+}
+
 TEST_CASE("update: a step is that of another rule beyond 3 x 9 times what rounding allows") {
   const auto is_other = [](double off) {
     const auto optimizer = [](double by) {
