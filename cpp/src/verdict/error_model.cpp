@@ -46,6 +46,7 @@ class OfOperator {
     if (place.is_backward && model.unit_of_autocast_backward) {
       for (const Source& one : place.sources) unit_ = std::max(unit_, one.tensor.unit);
     }
+    if (place.is_backward && gain_class() == Gain::kScaleFree) find_uneven();
   }
 
   Tolerance tolerance() const {
@@ -167,7 +168,7 @@ class OfOperator {
 
   void add_own(Tolerance& allowed, bool any_differs) const {
     const double rounding = own_units() + sum_units() + mean_units();
-    const double lost = unit_ * lost_units();
+    const double lost = unit_ * std::max(lost_units(), uneven_);
     const double errors = gain_class() == Gain::kPower && model_.power_of_own ? errors_of_power()
                                                                               : std::max(result_.count, 1.0);
     allowed.own = rounding * lost;
@@ -231,6 +232,22 @@ class OfOperator {
     return std::max(1.0, cancelled_ * kFloat32 / unit_);
   }
 
+  // A normalisation divides each row or channel by its own size, and what it is given is off by a part of all
+  // of it: a small channel by more of its own, and its gradient is the largest. Where that is most of the
+  // gradient, sizes tell: |dx| / |dy| is what the channels do that it is in, |y| / |x| what a typical one
+  // does.
+  void find_uneven() {
+    const Source* given = nullptr;  // dy
+    for (const Source& one : place_.sources) {
+      if (one.tensor.count != result_.count) continue;
+      const Source*& here = one.is_saved ? normalised_ : given;
+      if (here == nullptr) here = &one;
+    }
+    if (normalised_ == nullptr || given == nullptr || place_.normalised == 0) return;
+    uneven_ =
+        at_most(ratio(result_.norm, given->tensor.norm) * ratio(normalised_->tensor.norm, place_.normalised));
+  }
+
   // ---- gains
 
   // How many times the relative error of this source shows in the result.
@@ -239,6 +256,7 @@ class OfOperator {
     if (place_.is_backward) {
       if (only_moves()) return std::max(smaller, 1.0);
       if (gain_class() == Gain::kRecurrent) return std::max(model_.opaque, cancelled_);
+      if (&one == normalised_) return std::max(2 * uneven_, cancelled_);
       return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, kMostGain), cancelled_});
     }
     switch (gain_class()) {
@@ -346,6 +364,8 @@ class OfOperator {
   const Tensor& result_;
   double cancelled_;
   double unit_ = 0;
+  const Source* normalised_ = nullptr;
+  double uneven_ = 1;  // how many times more than its distance says it is off where most of the gradient is
 };
 
 // ---- the other rules

@@ -383,6 +383,8 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
     place.terms = calls_.terms(row.target_record, place.by, place.tensor.count);
     if (place.by.terms == operators::Terms::kChannel)
       place.channel = calls_.terms_of_forward(row.target_record, place.by);
+    if (place.is_backward && place.by.gain == Gain::kScaleFree)
+      place.normalised = norm_of_result(row.target_record, place.tensor.count);
   }
   // A module is as far off as what is computed inside of it.
   if (const Inside* const parts = inside(call)) {
@@ -390,6 +392,18 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
     place.inside->tensor.unit = std::max(parts->unit, calls_.unit(row));
   }
   return place;
+}
+
+// Of the forward call of a backward one: the result with so many elements.
+double CallPlaces::norm_of_result(std::uint32_t backward, double count) const {
+  const auto forward = calls_.forward_of(backward);
+  if (!forward) return 0;
+  for (const ItemPair& row : calls_.rows().of_record(*forward)) {
+    const Item& item = calls_.pair().target_item(row);
+    if (!row.reference || is_input(item.part) || !is_tensor(item)) continue;
+    if (const Tensor made = calls_.tensor(row); made.count == count) return made.norm;
+  }
+  return 0;
 }
 
 // How far the reference's call moved its first tensor, as a part of it.

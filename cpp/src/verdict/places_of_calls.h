@@ -86,6 +86,7 @@ class CallPlaces {
   std::optional<Source> made_by_backward(const metrics::TensorFacts& facts) const;
   std::optional<Source> left_by_optimizer(const metrics::TensorFacts& facts) const;
   double step_of(const ItemPair& row) const;
+  double norm_of_result(std::uint32_t backward, double count) const;
 
   const Model& model_;
   const Calls& calls_;
