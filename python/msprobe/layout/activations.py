@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.files.atomic_file import make_directory
 from msprobe.layout.job import section
 from msprobe.layout.names import plain_to
-from msprobe.layout.tensor_entry import added, elements, identity, shape_of
+from msprobe.layout.tensor_entry import added, elements, identity, shape_of, sketch_of
 from msprobe.layout.unsharding import half_the_digits, scaled, wholes_of
 from msprobe.native import Error, core
 
@@ -265,7 +265,10 @@ def _is_summand(tensor: Entry) -> bool:
 def _numbers_of(tensor: Entry) -> Entry:
     kept = {key: tensor[key] for key in ("dtype", "shape", "requires_grad", "sketch") if key in tensor}
     numbers = {ours: tensor.get(name) for name, ours in _NUMBERS.items()}
-    return kept | {name: one if isinstance(one, (int, float)) else None for name, one in numbers.items()}
+    numbers = {name: one if isinstance(one, (int, float)) else None for name, one in numbers.items()}
+    # The recorded mean and norm are of the dtype of the tensor: the means of parts may cancel out.
+    sketch = sketch_of(tensor)
+    return kept | numbers | ({"mean": sketch.mean, "norm": sketch.norm} if sketch else {})
 
 
 def _whole(parts: list[Entry]) -> Entry | None:

@@ -32,6 +32,8 @@ def statistics(tensor: torch.Tensor) -> dict[str, Any]:
 def in_dump(tensor: torch.Tensor, **more: Any) -> dict[str, Any]:
     found = statistics(tensor)
     numbers = {name: found[ours] for ours, name in RECORDED.items()}
+    for name in ("Mean", "Norm"):  # as they are recorded, of the dtype of the tensor
+        numbers[name] = torch.tensor(numbers[name], dtype=tensor.dtype).item()
     kept = {key: found[key] for key in ("dtype", "shape")}
     return {"type": "torch.Tensor", **kept, **numbers, "requires_grad": True, **more}
 
@@ -102,6 +104,19 @@ def test_batches_of_ranks_and_micro_batches_are_one(
     found = answer(tmp_path, weight, [[(batch, batch @ weight.T)]], [four[:2], four[2:]])
     assert found.status in ("equal", "rounding"), found.sentence
     assert not any("modules, as" in left.what for left in found.not_compared)
+
+
+def test_means_of_parts_are_added_up_as_their_sketches_have_them(
+    tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor
+) -> None:
+    whole = batch.bfloat16()  # its mean is small beside those of its parts, which have three digits
+    parts = [(part, part) for part in whole.chunk(4)]
+    answer(tmp_path, weight, [[(whole, whole)]], [parts[:2], parts[2:]])
+    for side in ("reference", "target"):
+        file = tmp_path / "answer" / "joined" / side / "step0" / "rank0" / "dump.json"
+        joined = json.loads(file.read_text())["data"]["Module.fc.Linear.forward.0"]["output"][0]
+        assert joined["Mean"] == pytest.approx(whole.double().mean().item(), rel=1e-6)
+        assert joined["Norm"] == pytest.approx(whole.double().norm().item(), rel=1e-6)
 
 
 def test_columns_of_ranks_are_one_where_all_get_the_same(
