@@ -28,6 +28,9 @@ double ratio(double a, double b) {
   return b > kSmallest ? a / b : (a > kSmallest ? kMostGain : 1);
 }
 
+// Elements that are expected to move to a neighbour: below, at most one in a hundred such places has any.
+constexpr double kFewMoves = 0.01;
+
 double at_most(double gain) { return std::clamp(gain, 1.0, kMostGain); }
 
 double by_unit(double unit, double fine, double coarse) { return is_coarse(unit) ? coarse : fine; }
@@ -108,8 +111,8 @@ class OfOperator {
   Contribution add(Tolerance& allowed, const Source& one) const {
     const double error = error_of(one);
     if (error == 0) return {};
-    const double gain = gain_of(one), cast = cast_error(one, error);
-    allowed.magnitude += gain * error + cast;
+    const double gain = gain_of(one), cast = cast_error(one, error), largest = largest_cast_error(one, error);
+    allowed.magnitude += gain * error + std::max(cast, largest);
     // Independent errors of n elements move a norm or a mean by sqrt(n) times less. Those of one origin are
     // alike along a row; what the call that made it rounded is not.
     const double errors = errors_of(one);
@@ -120,7 +123,7 @@ class OfOperator {
         one.is_shared && model_.shared_rows ? std::max(error - model_.own_rounding(one.tensor.unit), 0.0) : 0;
     allowed.bias += gain * (one.distance.most_bias() + shared / std::sqrt(std::min(errors, one.tensor.last)) +
                             (error - shared) / std::sqrt(errors)) +
-                    cast / std::sqrt(errors);
+                    std::max(cast / std::sqrt(errors), largest * ratio(result_.largest, result_.norm));
     return {gain, error};
   }
 
@@ -290,6 +293,13 @@ class OfOperator {
   double cast_error(const Source& one, double error) const {
     const bool is_cast = model_.cast && only_moves() && one.tensor.unit > 0 && one.tensor.unit < result_.unit;
     return is_cast ? std::sqrt(2 * result_.unit * std::min(error, result_.unit)) : 0;
+  }
+
+  // That of the largest element alone, where any are expected to go there.
+  double largest_cast_error(const Source& one, double error) const {
+    const double apart = 2 * result_.unit, gone = one.tensor.count * error / apart;
+    const bool is_any = gone >= kFewMoves && cast_error(one, error) > 0;
+    return is_any ? apart * ratio(result_.largest, result_.norm) : 0;
   }
 
   // How many errors of a source count in the norm of the result.
@@ -526,9 +536,7 @@ double Model::unseen(const Place& place) const {
     }
   }
   if (!place.is_backward || !unseen_moves) return error;
-  // Errors e of n elements make n e moves to a neighbour: below this, at most one in a hundred such places
-  // has any.
-  constexpr double kFewMoves = 0.01;
+  // Errors e of n elements make n e moves to a neighbour.
   const bool moves = std::any_of(place.sources.begin(), place.sources.end(), [&](const Source& one) {
     return (one.unseen > 0 && one.tensor.count == result.count) ||
            (place.by.chooses && one.distance.expected * one.tensor.count >= kFewMoves);

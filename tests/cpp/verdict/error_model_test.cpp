@@ -244,9 +244,17 @@ TEST_CASE("operator: what only moves elements rounds nothing") {
 }
 
 TEST_CASE("operator: a cast to a coarser dtype takes elements to their other neighbour") {
-  const Place coarser = made_by("to", {source(1e-6)}, normal(kBFloat16));
-  CHECK(tolerance(coarser).magnitude == Approx(std::sqrt(2 * kBFloat16 * 1e-6)).epsilon(0.02));
-  CHECK(is_suspect(coarser, off_by(2e-3)));
+  const auto coarser = [](double error, double count) {
+    return made_by("to", {source(error, normal(kFloat32, 1, count))}, normal(kBFloat16, 1, count));
+  };
+  const double moved = std::sqrt(2 * kBFloat16 * 1e-6);
+  CHECK(tolerance(coarser(1e-6, 1 << 24)).magnitude == Approx(moved).epsilon(0.02));
+  CHECK(is_suspect(coarser(1e-6, 4096), off_by(2e-3)));
+  // Half an element of 4096 goes there, and may be the largest, which is 4 of 64; 0.005 are none.
+  const Tolerance one = tolerance(coarser(1e-6, 4096));
+  CHECK(one.magnitude == Approx(2 * kBFloat16 * 4 / 64).epsilon(0.02));
+  CHECK(one.bias == Approx(one.magnitude * 4 / 64).epsilon(0.1));
+  CHECK(tolerance(coarser(1e-8, 4096)).magnitude == Approx(moved / 10).epsilon(0.02));
   CHECK(is_suspect(made_by("to", {source(1e-6, normal(kBFloat16))}), off_by(2e-4)));  // exact
 }
 
