@@ -98,6 +98,40 @@ class OfOperator {
     return most;
   }
 
+  // How many times the relative error of this source shows in the result.
+  double gain_of(const Source& one) const {
+    const double smaller = ratio(one.tensor.norm, result_.norm);
+    if (place_.is_backward) {
+      if (only_moves()) return std::max(smaller, 1.0);
+      if (gain_class() == Gain::kRecurrent) return std::max(model_.opaque, cancelled_);
+      if (&one == normalised_) return std::max(2 * uneven_, cancelled_);
+      return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, kMostGain), cancelled_});
+    }
+    switch (gain_class()) {
+      case Gain::kNone: return 0;
+      case Gain::kMoves:
+      case Gain::kPicks:
+      case Gain::kSum:
+      case Gain::kDraws: return std::max(smaller, 1.0);
+      case Gain::kElementwise:
+      case Gain::kPower:
+      case Gain::kScaleFree: return 2;
+      // An element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots.
+      case Gain::kRoot: return model_.root ? std::max(2.0, 1 / std::sqrt(one.error())) : 2;
+      case Gain::kProduct: return std::max(cancelled_, 1.0);
+      case Gain::kExponential:
+        return model_.is_masked(one.tensor) ? 2 : std::max(2.0, 2 * one.tensor.typical);
+      case Gain::kLogarithm: return std::max(2.0, at_most(2 * ratio(one.tensor.typical, result_.typical)));
+      case Gain::kRecurrent: return model_.opaque;
+      case Gain::kAttention: return std::max(2.0, at_most(4 * one.tensor.typical * one.tensor.typical));
+      case Gain::kSteps:
+      case Gain::kDecides:
+      case Gain::kUpdate:
+      case Gain::kOther: break;
+    }
+    return at_most(smaller);
+  }
+
  private:
   double own_units() const { return by_unit(unit_, model_.own, model_.own_of_coarse); }
   Gain gain_class() const { return place_.by.gain; }
@@ -249,42 +283,6 @@ class OfOperator {
     if (normalised_ == nullptr || given == nullptr || place_.normalised == 0) return;
     uneven_ =
         at_most(ratio(result_.norm, given->tensor.norm) * ratio(normalised_->tensor.norm, place_.normalised));
-  }
-
-  // ---- gains
-
-  // How many times the relative error of this source shows in the result.
-  double gain_of(const Source& one) const {
-    const double smaller = ratio(one.tensor.norm, result_.norm);
-    if (place_.is_backward) {
-      if (only_moves()) return std::max(smaller, 1.0);
-      if (gain_class() == Gain::kRecurrent) return std::max(model_.opaque, cancelled_);
-      if (&one == normalised_) return std::max(2 * uneven_, cancelled_);
-      return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, kMostGain), cancelled_});
-    }
-    switch (gain_class()) {
-      case Gain::kNone: return 0;
-      case Gain::kMoves:
-      case Gain::kPicks:
-      case Gain::kSum:
-      case Gain::kDraws: return std::max(smaller, 1.0);
-      case Gain::kElementwise:
-      case Gain::kPower:
-      case Gain::kScaleFree: return 2;
-      // An element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots.
-      case Gain::kRoot: return model_.root ? std::max(2.0, 1 / std::sqrt(one.error())) : 2;
-      case Gain::kProduct: return std::max(cancelled_, 1.0);
-      case Gain::kExponential:
-        return model_.is_masked(one.tensor) ? 2 : std::max(2.0, 2 * one.tensor.typical);
-      case Gain::kLogarithm: return std::max(2.0, at_most(2 * ratio(one.tensor.typical, result_.typical)));
-      case Gain::kRecurrent: return model_.opaque;
-      case Gain::kAttention: return std::max(2.0, at_most(4 * one.tensor.typical * one.tensor.typical));
-      case Gain::kSteps:
-      case Gain::kDecides:
-      case Gain::kUpdate:
-      case Gain::kOther: break;
-    }
-    return at_most(smaller);
   }
 
   // A cast to a coarser dtype, with neighbours 2u apart: an error e takes a share e / 2u of the elements to
@@ -535,13 +533,20 @@ double Model::unseen(const Place& place) const {
       if (one.tensor.count == result.count) error = std::max(error, one.error());
     }
   }
-  if (!place.is_backward || !unseen_moves) return error;
-  // Errors e of n elements make n e moves to a neighbour.
-  const bool moves = std::any_of(place.sources.begin(), place.sources.end(), [&](const Source& one) {
-    return (one.unseen > 0 && one.tensor.count == result.count) ||
-           (place.by.chooses && one.distance.expected * one.tensor.count >= kFewMoves);
-  });
-  return moves ? std::min(std::numbers::sqrt2 * result.largest / result.norm, 1.0) : 0;
+  if (!unseen_moves) return error;
+  // Errors e of n elements make n e moves to a neighbour. Errors of few elements, which are alike where they
+  // come of one weight, may cancel in a sum of the sketch.
+  const double one_moves = std::min(std::numbers::sqrt2 * result.largest / result.norm, 1.0);
+  for (const Source& one : place.sources) {
+    if (place.is_backward && place.by.chooses && one.distance.expected * one.tensor.count >= kFewMoves)
+      return one_moves;
+    if (one.is_saved || one.tensor.count != result.count) continue;
+    const bool is_of_few = one.distance.peak >= few_elements && one.tensor.count > 1;
+    const double hidden = is_of_few ? one.error() : place.is_backward ? one.unseen : 0;
+    if (hidden > 0)
+      error = std::max(error, std::min(OfOperator(*this, place).gain_of(one) * hidden, one_moves));
+  }
+  return error;
 }
 
 Common Model::common(const Place& place) const {

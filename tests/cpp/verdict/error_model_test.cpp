@@ -408,6 +408,12 @@ TEST_CASE("discrete: an element that goes to a neighbour may not show in a sketc
   hidden.unseen = share;
   CHECK(unseen(backward_of("batch_norm", {hidden}, gradient)) == Approx(share));
   CHECK(unseen(backward_of("conv2d", {hidden}, normal(kFloat16, 1, 64))) == 0);
+  // Errors of two elements that are alike cancel in a sum, once in 16 times.
+  Source few = source(1e-5, gradient);
+  few.distance.peak = 0.99;
+  CHECK(unseen(backward_of("relu", {few, saved(0, gradient)}, gradient)) == Approx(2e-5));
+  few.distance.peak = 0.5;
+  CHECK(unseen(backward_of("relu", {few, saved(0, gradient)}, gradient)) == 0);
   CHECK(tolerance(backward_of("conv2d", {hidden, saved(0, gradient)}, gradient)).magnitude > share);
 }
 
