@@ -32,6 +32,7 @@ const MERGED: Pair[] = [
   ["The output of this data is merged from {}", "该数据的输出由 {} 合并而成"],
   ["The ranks {} hold different summands of {}, whose statistics cannot be merged; those of the first are shown.", "卡 {} 持有 {} 的不同加数,其统计量无法合并;显示的是第一张卡的统计量。"],
   ["The ranks {} should hold the same {}, but their statistics differ; those of the first are shown.", "卡 {} 应持有相同的 {},但统计量不同;显示的是第一张卡的统计量。"],
+  ["The placement {} of {} is not known, so the statistics of the ranks {} are not merged; those of the first are shown.", "放置方式 {} 未知,因此 {} 在卡 {} 上的统计量未合并;显示的是第一张卡的统计量。"],
   ['{} along "{}" of the device mesh', '{}(沿设备网格的“{}”维)'],
   ["device mesh({})", "设备网格 ({})"],
   ["tensor parallelism(TP)", "张量并行 (TP)"],
