@@ -144,6 +144,11 @@ const MemoryUse& use_of_modules() {
 CallMemory::CallMemory(Known& known, const CallArguments& arguments)
     : CallMemory(known, use_of_modules(), arguments) {}
 
+bool CallMemory::says_where(const at::Tensor& tensor) const {
+  const c10::ScalarType type = tensor.scalar_type();
+  return type == c10::kBool || (!is_first_ && (type == c10::kLong || type == c10::kInt));
+}
+
 bool CallMemory::takes(const at::Tensor& tensor) {
   if (!tensor.defined()) return true;
   if (is_result_) return takes_result(tensor);
@@ -152,7 +157,7 @@ bool CallMemory::takes(const at::Tensor& tensor) {
     return false;
   }
   const State state = known_.state_of(tensor);
-  if (read_ == MemoryUse::Read::kMoved) {
+  if (read_ == MemoryUse::Read::kMoved && !says_where(tensor)) {
     State& moved = is_first_ && use_.fills_places(arguments_) ? filled_ : moved_;
     moved = std::max(moved, state);
     moved_elements_ = tensor.numel();

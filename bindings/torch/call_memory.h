@@ -92,6 +92,8 @@ class CallMemory {
   void finish();
 
  private:
+  /// An index or a mask: elements are moved by it, and it is moved nowhere. No later call would show it.
+  bool says_where(const at::Tensor& tensor) const;
   bool takes_result(const at::Tensor& tensor);
   void fill_place();
 

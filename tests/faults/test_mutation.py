@@ -11,6 +11,7 @@ MSPROBE_TEST_MUTATIONS=0-999 makes the pairs of these seeds; MSPROBE_TEST_MUTATI
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
@@ -18,7 +19,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from judging import DIFFER, Answer, answer_of
+from judging import DIFFER, INCOMPLETE, SAME, Answer
 from mutation import KINDS, UNIT, Change, mutate, round_to
 from run import Case, run
 
@@ -78,7 +79,12 @@ def _ask(golden: Path, target: Path, out: Path) -> Answer:
     ]
     command = [sys.executable, "-m", "msprobe", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    return answer_of(out, done.returncode, stderr=done.stderr)
+    if done.returncode not in (0, 1):
+        return Answer(fault=f"exit code {done.returncode}: {done.stderr.strip()[-200:]}")
+    status = json.loads((out / "verdict.json").read_text(encoding="utf-8"))["status"]
+    if status not in (*SAME, *DIFFER, *INCOMPLETE) or (status in SAME) != (done.returncode == 0):
+        return Answer(fault=f"status {status}, exit code {done.returncode}")
+    return Answer(status)
 
 
 # ---- the generator

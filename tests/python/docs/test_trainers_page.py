@@ -17,6 +17,7 @@ PAGE = (ROOT / "docs/trainers_table.md").read_text()
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(sys, "path", [str(ROOT / "tests/trainers"), *sys.path])
+    monkeypatch.delitem(sys.modules, "table", raising=False)  # that of the planted faults has the same name
     from table import page
 
     yield page

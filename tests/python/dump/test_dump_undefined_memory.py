@@ -162,6 +162,7 @@ def stories(directory: Path, byte: int) -> None:
 
     memory, k = Memory(byte), known()
     bucket = memory.undefined(torch.zeros(64))  # there before the step, as the buffers of an engine
+    outside, order = k > 0.5, torch.tensor([[3, 1, 2, 0]] * 4)  # no recorded call made them
     with recording(directory):
         buffer = memory.undefined(torch.zeros(4, 8))
         buffer[:, :4] = k
@@ -180,6 +181,10 @@ def stories(directory: Path, byte: int) -> None:
         padded = memory.undefined(torch.zeros(4, 8))
         padded[:, :4] = k
         torch.where(torch.arange(8) < 4, padded, torch.zeros(()))
+        made = k.abs()
+        made.masked_fill(outside, 2.0)
+        torch.where(outside, made, 2.0)
+        made.gather(1, order)
         nn.functional.linear(k, k).neg().clone()
 
 
@@ -199,6 +204,16 @@ def test_stories_are_the_same_whatever_memory_holds(told):
 def test_what_was_written_is_measured(told, call):
     record = told[0][f"{call}.0.forward"]
     assert record["input_args"][0]["Norm"] is not None
+    assert record["output"][0]["Norm"] is not None
+
+
+@pytest.mark.parametrize(
+    ("call", "place"), [("Tensor.masked_fill.0", 1), ("Torch.where.1", 0), ("Tensor.gather.0", 1)]
+)
+def test_a_mask_or_an_index_is_measured_by_whom_it_is_given_to(told, call, place):
+    record = told[0][f"{call}.forward"]
+    given = [one for one in record["input_args"] if one["type"] == "torch.Tensor"]
+    assert given[place]["Max"] is not None
     assert record["output"][0]["Norm"] is not None
 
 
