@@ -80,7 +80,8 @@ void Effects::note(std::uint32_t group, double effect) {
 
 double Effects::of_group(std::uint32_t group) const {
   const UnpairedCalls& one = unpaired_.groups()[group];
-  return of_groups_[group] ? *of_groups_[group] : around(one.around, one.is_missing, one.order);
+  const std::optional<double>& noted = of_groups_[group];
+  return noted ? *noted : around(one.around, one.is_missing, one.order);
 }
 
 }  // namespace msprobe::verdict
