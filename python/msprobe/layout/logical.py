@@ -329,7 +329,8 @@ def _plain_class(name: str) -> str:
 def _inputs(states: dict[int, State], parameters: dict[int, State]) -> list[State]:
     """One call with the tensors of all ranks and micro-batches: sums that do not depend on their order. Ranks
     that share a batch, as those of tensor parallelism, see the same tensors, which are taken once. What a
-    later stage of a pipeline is given was computed by the one before it.
+    later stage of a pipeline is given was computed by the one before it: its rank has not the parameter that
+    the model begins with, or shares it, and is given tensors of another form.
     """
     parts: dict[str, dict[Hashable, Entry]] = {}
     values: dict[str, list[Any]] = {}
@@ -341,7 +342,9 @@ def _inputs(states: dict[int, State], parameters: dict[int, State]) -> list[Stat
             for name, entry in section(call, "tensors").items():
                 if is_tensor(entry) and shape_of(entry):
                     key = identity(entry)
-                    parts.setdefault(name, {})[(rank, number) if key is None else key] = entry
+                    of_batch = parts.setdefault(name, {})
+                    if _form(next(iter(of_batch.values()), entry)) == _form(entry):
+                        of_batch[(rank, number) if key is None else key] = entry
                 else:
                     values.setdefault(name, []).append(entry)
     tensors = {}
@@ -353,6 +356,11 @@ def _inputs(states: dict[int, State], parameters: dict[int, State]) -> list[Stat
         if name not in tensors and all(one == entries[0] for one in entries):
             tensors[name] = entries[0]
     return [{"model": "", "tensors": tensors}]
+
+
+def _form(tensor: Entry) -> tuple[str, int]:
+    """What the parts of a batch have in common: the dtype, and the number of dimensions."""
+    return tensor["dtype"], len(shape_of(tensor) or [])
 
 
 def _batch(parts: list[Entry]) -> Entry | None:

@@ -154,6 +154,21 @@ def test_a_sequence_that_ranks_share_is_one_batch(tmp_path: Path, values: dict[s
     assert answer(tmp_path, whole, fed(copied(rounded(values)), *batch.chunk(2, 1))).status == "rounding"
 
 
+def test_what_a_later_stage_is_given_is_no_data(tmp_path: Path, values: dict[str, torch.Tensor]) -> None:
+    """It has the first parameter, too, as where an embedding is tied to the last layer."""
+    tokens = torch.randint(0, 1000, (8, 5), generator=torch.Generator().manual_seed(0))
+
+    def fed(states: list[State], *given: torch.Tensor) -> list[State]:
+        calls = [[{"model": "", "tensors": {"args.0": entry(one)}}] for one in given]
+        return [{**one, "inputs": inputs} for one, inputs in zip(states, calls)]
+
+    whole = fed(one(values), tokens)
+    off = copied({**values, "g.norm.weight": values["g.norm.weight"] * 0.5})
+    found = answer(tmp_path, whole, fed(off, tokens, torch.ones(8, 5, 3)))
+    assert found.cause is not None
+    assert found.cause.name == "gradient norm.weight"
+
+
 def test_what_is_not_joined_is_told_with_its_reason(tmp_path: Path, values: dict[str, torch.Tensor]) -> None:
     states = sharded(values)
     states[1]["parameters"].pop("fc.weight")
