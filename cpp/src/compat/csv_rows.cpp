@@ -64,8 +64,8 @@ struct Column {
     } else if (what == What::kShape) {
       io::csv::append_cell(text, shape_text(row.shape));
     } else if (what == What::kDType) {
-      text.append(options.qualifies_dtypes ? "torch." : "");
-      text.append(options.qualifies_dtypes ? dtype_name(row.dtype) : capitalised_dtype_name(row.dtype));
+      if (options.qualifies_dtypes) text += "torch.";
+      text += options.qualifies_dtypes ? dtype_name(row.dtype) : capitalised_dtype_name(row.dtype);
     } else {
       const double value = number(row);
       if (metric != nullptr && metric->integral && std::isfinite(value)) {

@@ -28,9 +28,6 @@ double ratio(double a, double b) {
   return b > kSmallest ? a / b : (a > kSmallest ? kMostGain : 1);
 }
 
-// Elements that are expected to move to a neighbour: below, at most one in a hundred such places has any.
-constexpr double kFewMoves = 0.01;
-
 double at_most(double gain) { return std::clamp(gain, 1.0, kMostGain); }
 
 double by_unit(double unit, double fine, double coarse) { return is_coarse(unit) ? coarse : fine; }
@@ -296,7 +293,7 @@ class OfOperator {
   // That of the largest element alone, where any are expected to go there.
   double largest_cast_error(const Source& one, double error) const {
     const double apart = 2 * result_.unit, gone = one.tensor.count * error / apart;
-    const bool is_any = gone >= kFewMoves && cast_error(one, error) > 0;
+    const bool is_any = gone >= model_.few_moves && cast_error(one, error) > 0;
     return is_any ? apart * ratio(result_.largest, result_.norm) : 0;
   }
 
@@ -522,8 +519,8 @@ double Model::unseen(const Place& place) const {
     return error;
   }
   if (place.rule != Rule::kOperator || result.norm <= 0) return 0;
-  if (unseen_beside_mask &&
-      is_masked(result)) {  // nothing of the other elements is left in what was recorded
+  // Nothing of the other elements is left in what was recorded.
+  if (unseen_beside_mask && is_masked(result)) {
     const Tolerance allowed = tolerance(place);
     return std::isfinite(allowed.magnitude) ? allowed.magnitude : 0;
   }
@@ -538,7 +535,7 @@ double Model::unseen(const Place& place) const {
   // come of one weight, may cancel in a sum of the sketch.
   const double one_moves = std::min(std::numbers::sqrt2 * result.largest / result.norm, 1.0);
   for (const Source& one : place.sources) {
-    if (place.is_backward && place.by.chooses && one.distance.expected * one.tensor.count >= kFewMoves)
+    if (place.is_backward && place.by.chooses && one.distance.expected * one.tensor.count >= few_moves)
       return one_moves;
     if (one.is_saved || one.tensor.count != result.count) continue;
     const bool is_of_few = one.distance.peak >= few_elements && one.tensor.count > 1;

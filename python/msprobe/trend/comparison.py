@@ -102,7 +102,7 @@ def compare(reference: Record, target: Record, progress: Callable[[float], bool]
     exact = {series.key for series in common if series.quantity in _EXACT}
     counts = {series.key for series in common if series.metric in _COUNTS}
     silent: set[str] = set()
-    differences = []
+    first_difference = None
     while True:
         compared = [one for one in common if not (_is_of_parameter(one) and one.name in silent)]
         keys = [series.key for series in compared]
@@ -117,8 +117,8 @@ def compare(reference: Record, target: Record, progress: Callable[[float], bool]
                 f"{len(target.series)}"
             )
         partings = tuple(Parting(step, keys[pair], *numbers) for pair, step, *numbers in found)
-        if difference is not None:
-            differences.append(Parting(difference[1], keys[difference[0]], *difference[2:]))
+        if first_difference is None and difference is not None:
+            first_difference = Parting(difference[1], keys[difference[0]], *difference[2:])
         parted = {
             compared[pair].name: step for pair, step, *_ in found[::-1] if _is_of_parameter(compared[pair])
         }
@@ -132,7 +132,7 @@ def compare(reference: Record, target: Record, progress: Callable[[float], bool]
         reference=reference.name,
         target=target.name,
         partings=partings,
-        first_difference=differences[0] if differences else None,
+        first_difference=first_difference,
         steps=steps,
         series=len(common),
         only_reference=sum(series.key not in target.numbers for series in reference.series),
