@@ -7,6 +7,7 @@ line of a function of `transformers`, or variables of the environment.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 Edits = tuple[tuple[str, str], ...]
 
@@ -48,6 +49,7 @@ class Case:
 
 
 BF16: Edits = (("DTYPE = torch.float32", "DTYPE = torch.bfloat16"),)
+AUTOCAST: Edits = (("AUTOCAST = False", "AUTOCAST = True"),)
 THREADS: Edits = (("set_num_threads(1)", "set_num_threads(2)"),)
 FOREACH: Edits = (("foreach=False", "foreach=True"),)
 FUSED: Edits = (("foreach=False", "fused=True"),)
@@ -57,6 +59,11 @@ NO_MKLDNN: Edits = (
 )
 CHECKPOINTING: Edits = (("# model built", 'model.gradient_checkpointing_enable({"use_reentrant": False})'),)
 COMPILED: Edits = (("called = model", "called = torch.compile(model)"),)
+_NOISE = (
+    f"import sys; sys.path.append({str(Path(__file__).parents[1])!r}); from unseen_noise import UnseenNoise"
+)
+NOISE: Edits = (("# model built", f"{_NOISE}; UnseenNoise(5).__enter__()"),)
+"""What another device rounds otherwise, from here to the end of the script."""
 DEFAULT_KERNELS = (("ATEN_CPU_CAPABILITY", "default"),)
 AVX2_KERNELS = (("ATEN_CPU_CAPABILITY", "avx2"),)
 

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import first
 import second
+import third
 
-SETS = {"first": (*first.FAULTS, *first.HEALTHY), "second": (*second.FAULTS, *second.HEALTHY)}
+SETS = {
+    name: (*of.FAULTS, *of.HEALTHY) for name, of in (("first", first), ("second", second), ("third", third))
+}
 CASES = tuple(case for cases in SETS.values() for case in cases)
 assert len({case.name for case in CASES}) == len(CASES)

@@ -8,9 +8,8 @@ No rule or number may be chosen by what comes of these.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from case import (
+    AUTOCAST,
     AVX2_KERNELS,
     BF16,
     COMPILED,
@@ -18,6 +17,7 @@ from case import (
     FOREACH,
     FUSED,
     NO_MKLDNN,
+    NOISE,
     THREADS,
     Case,
     Edits,
@@ -26,17 +26,11 @@ from case import (
     kernels,
 )
 
-AUTOCAST: Edits = (("AUTOCAST = False", "AUTOCAST = True"),)
 AUTOCAST_OF_SWIN: Edits = (("AUTOCAST, RECOMPUTE = False,", "AUTOCAST, RECOMPUTE = True,"),)
 BF16_OF_PERCEIVER: Edits = (
     ("DTYPE, FUSED_ATTENTION = torch.float32", "DTYPE, FUSED_ATTENTION = torch.bfloat16"),
 )
 BF16_OF_EQUILIBRIUM: Edits = (("DTYPE, ROUNDS = torch.float32", "DTYPE, ROUNDS = torch.bfloat16"),)
-_NOISE = (
-    f"import sys; sys.path.append({str(Path(__file__).parents[1])!r}); from unseen_noise import UnseenNoise"
-)
-NOISE: Edits = (("# model built", f"{_NOISE}; UnseenNoise(5).__enter__()"),)
-"""What another device rounds otherwise, from here to the end of the script."""
 
 FAULTS = (
     fault(
