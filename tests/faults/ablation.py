@@ -96,15 +96,17 @@ def library(out: Path) -> Iterator[Question]:
 
 
 def unseen(out: Path) -> Iterator[Question]:
-    """Of the first set, which is spent: the second is not to be asked while rules change."""
+    """Of the sets that are spent; another is not to be asked while rules change."""
     from cases import SETS
     from recording import folder_of, is_recorded, runs_of
 
-    for case in SETS["first"]:
-        runs = runs_of(case)
-        if all(is_recorded(out, run) for run in runs):
-            golden, target = (folder_of(out, run) / "dump" for run in runs)
-            yield Question(f"unseen/{case.name}", golden, target, OfRuns(case.place, tuple(case.steps)))
+    for name in ("first", "second"):
+        for case in SETS[name]:
+            runs = runs_of(case)
+            if all(is_recorded(out, run) for run in runs):
+                golden, target = (folder_of(out, run) / "dump" for run in runs)
+                outcome = OfRuns(case.place, tuple(case.steps))
+                yield Question(f"unseen/{name}/{case.name}", golden, target, outcome)
 
 
 def devices(out: Path) -> Iterator[Question]:
@@ -133,7 +135,7 @@ WORDS = {
     "plants": "planted faults and healthy runs",
     "library": "pairs of models of `transformers`",
     "pairs": "small pairs that a verdict once got wrong",
-    "unseen": "pairs of the held-out set that are spent",
+    "unseen": "pairs of the held-out sets, which are spent",
     "devices": "pairs between a CPU and a GPU",
 }
 

@@ -17,6 +17,8 @@ from typing import Any
 from judging import Answer, culprit_of
 from recordings import without_diagnosis
 
+DUMPS = ("dump.json", "step.zip")
+
 Model = Mapping[str, float]
 """Numbers and rules of the verdict that are other ones: by name, 0 switches a rule off."""
 
@@ -80,12 +82,14 @@ class _Dumps:
 
 
 def by_place(folder: Path) -> dict[tuple[int, int], Path]:
-    """dump.json by step and rank."""
+    """dump.json by step and rank, which may be in a packed step."""
     found = {}
-    for path in sorted(folder.rglob("dump.json")):
+    for path in sorted(one.with_name("dump.json") for one in folder.rglob("*") if one.name in DUMPS):
         step, rank = (
             next((int(one.name[4:]) for one in path.parents if re.fullmatch(rf"{word}\d+", one.name)), 0)
             for word in ("step", "rank")
         )
         found[step, rank] = path
+    if not found:
+        raise ValueError(f"{folder}: no dump")
     return found

@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from ablation import OFF, Change, OfRuns, compared, mutants, page_of
+from asking import by_place
 from judging import Answer
 from msprobe import _core
 
@@ -72,3 +75,12 @@ def test_page_shows_what_each_decides() -> None:
     assert "| `own` 5 x 2 | 2 | 1 | 0 | 0 | plants/a: first -> same |" in page
     assert "Not noticed by any question: sum x 2." in page
     assert "| `kink` | it jumps | 1 | 0 | 0 | 1 | plants/b |" in page
+
+
+def test_a_packed_step_is_asked_about_and_a_folder_without_a_dump_is_no_question(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no dump"):
+        by_place(tmp_path)
+    packed = tmp_path / "step1" / "rank0"
+    packed.mkdir(parents=True)
+    (packed / "step.zip").touch()
+    assert by_place(tmp_path) == {(1, 0): packed / "dump.json"}
