@@ -221,9 +221,11 @@ class _Step:
         self._permanent.remove()
 
     def add_model(self, name: str, model: nn.Module) -> None:
-        """Measures it now: it was not known when the step began."""
+        """Measures it now: it was not known when the step began. What a call puts in the place of parameters,
+        as torch.func.functional_call does, was computed and is none.
+        """
         known, self._models = self._models, [(f"{name}.", model)]
-        parameters = self._named(named_parameters)
+        parameters = [(path, one) for path, one in self._named(named_parameters) if one.is_leaf]
         self._measure_models(parameters)
         for watch in self._watches:
             watch.add(parameters)

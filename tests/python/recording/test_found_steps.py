@@ -287,3 +287,13 @@ class TestModels:
         assert modules[0] <= modules[1]
         tables = [(exported_gradients(one) / "rank0/grad_summary_0.csv").read_text() for one in (out, other)]
         assert tables[0] == tables[1]
+
+
+def test_what_a_call_puts_in_the_place_of_parameters_is_none(out):
+    writer, inner = nn.Linear(1, 3), nn.Linear(3, 1, bias=False)
+    optimizer = torch.optim.SGD(writer.parameters(), lr=0.1)
+    with msprobe.capture(output=out, without=["config"]):
+        written = {"weight": writer(torch.ones(1, 1))}
+        torch.func.functional_call(inner, written, (torch.ones(2, 3),)).sum().backward()
+        optimizer.step()
+    assert list(state(out)["parameters"]) == ["weight", "bias"]
