@@ -30,9 +30,6 @@ class Training:
         # What the second calls of these modes compute, by itself.
         improves = settings["mode"] in ("improve_precision", "to_cpu")
         self._better = copy.deepcopy(self._model).float() if improves else None
-        from msprobe.hooks.functions import Hooks
-        from msprobe.hooks.listed_functions import function_exchanges
-        from msprobe.native import torch_adapter
         from msprobe.pytorch import PrecisionDebugger
 
         section = {
@@ -43,28 +40,14 @@ class Training:
         content = {"task": "free_benchmark", "dump_path": str(self._directory), "free_benchmark": section}
         path.write_text(json.dumps(content))
         self._debugger: Any = PrecisionDebugger(path)
-        adapter = torch_adapter()
-        self._session: Any = adapter.FunctionInterventions()
-        self._session.interventions.add(adapter.intervener("call_twice"))
-        self._hooks = Hooks(function_exchanges(self._session))
 
     def plain(self, count: int) -> list[float]:
         """Seconds of forward passes in which every call is made once."""
         return [self._forward() for _ in range(count)]
 
     def double(self, count: int) -> list[float]:
-        """... in which every call is made a second time and its result thrown away; in float32, by another
-        model, where that is what the mode does.
-        """
-        if self._better is not None:
-            return [self._forward() + self._forward(self._better) for _ in range(count)]
-        self._hooks.install()
-        self._session.set_active(True)
-        try:
-            return [self._forward() for _ in range(count)]
-        finally:
-            self._session.set_active(False)
-            self._hooks.remove()
+        """... and made a second time, in float32 where that is what the mode does."""
+        return [self._forward() + self._forward(self._better) for _ in range(count)]
 
     def check(self, count: int) -> list[float]:
         """... under the free benchmark."""

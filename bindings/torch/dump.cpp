@@ -25,7 +25,6 @@
 #include "function_table.h"
 #include "inside_call.h"
 #include "interception.h"
-#include "intervention.h"
 #include "module_calls.h"
 #include "msprobe/dump.h"
 #include "msprobe/torch_dump.h"
@@ -160,13 +159,10 @@ class DumpSession : public CallObserver,
   }
 
   py::object wrapper(const py::object& original, const std::string& name, bool distributed) {
-    return make_wrapper(front(), functions_.add(name, distributed), original);
+    return make_wrapper(shared_from_this(), functions_.add(name, distributed), original);
   }
 
-  py::object function_mode() { return make_function_mode(front()); }
-
-  // What is recorded from then on is what the rules make of calls. Before wrapper() and function_mode().
-  void intervene(std::shared_ptr<Interventions> interventions) { interventions_ = std::move(interventions); }
+  py::object function_mode() { return make_function_mode(shared_from_this()); }
 
   // Puts a mode of function_mode() on torch's stack; it keeps the session, until that ends.
   void push_mode(const py::object& mode) {
@@ -457,12 +453,6 @@ class DumpSession : public CallObserver,
     if (!named.empty()) backward_.watch_parameters(module, named);
   }
 
-  // What functions are led to.
-  std::shared_ptr<CallObserver> front() {
-    if (!interventions_) return shared_from_this();
-    return with_interventions(shared_from_this(), interventions_);
-  }
-
   void fill_gradient(trace::SlotId slot, const at::Tensor& gradient, const std::string& record_name,
                      const std::string& position) {
     try {
@@ -515,7 +505,6 @@ class DumpSession : public CallObserver,
   FunctionTable functions_;
   WatchedModules modules_;
   std::vector<Held<>> modes_;  // that were pushed
-  std::shared_ptr<Interventions> interventions_;
 };
 
 // Calls a function as if our mode were not there; what it calls is not recorded either.
@@ -547,7 +536,6 @@ void register_dump(py::module_& m) {
            py::arg("distributed") = false)
       .def("function_mode", &DumpSession::function_mode)
       .def("push_mode", &DumpSession::push_mode, py::arg("mode"))
-      .def("intervene", &DumpSession::intervene, py::arg("interventions"))
       .def("watch_module", &DumpSession::watch_module, py::arg("module"), py::arg("name"))
       .def("place_parameters", &DumpSession::place_parameters, py::arg("module"), py::arg("placements"))
       .def("watches_module", &DumpSession::watches_module, py::arg("module"))

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "intervention.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <structmember.h>
 
 #include <algorithm>
@@ -9,9 +10,13 @@
 #include <utility>
 
 #include "../held.h"
+#include "../python_text.h"
+#include "changed_arguments.h"
 #include "compiled_backward.h"
 #include "function_mode.h"
 #include "inside_call.h"
+#include "msprobe/log.h"
+#include "msprobe/torch_perturb.h"
 #include "native_type.h"
 
 namespace py = pybind11;
@@ -23,103 +28,9 @@ std::string Call::name() const {
                     : name.append(1, '.').append(number).append(".forward");
 }
 
-PyObject* Call::make(const CallArguments& arguments) const {
-  if (rules_ != nullptr) return rules_->answer_from(next_rule_, *this, arguments);
-  return arguments.call(callable_);
-}
-
-bool Selection::names(const Call& call) const {
-  if (call.number() < first || (last >= 0 && call.number() > last)) return false;
-  if (calls.empty()) return true;
-  const auto is_it = [&](const std::string& name) {
-    return name == call.api() || (name.starts_with(call.api()) && name == call.name());
-  };
-  return std::any_of(calls.begin(), calls.end(), is_it);
-}
-
-void Interventions::add(Selection selection, std::shared_ptr<Intervener> intervener) {
-  rules_.push_back({std::move(selection), std::move(intervener)});
-}
-
-PyObject* Interventions::answer(Call call) const {
-  call.rules_ = this;
-  call.next_rule_ = 0;
-  return answer_from(0, call, call.arguments());
-}
-
-PyObject* Interventions::answer_from(std::size_t rule, const Call& call,
-                                     const CallArguments& arguments) const {
-  while (rule < rules_.size() && !rules_[rule].selection.names(call)) ++rule;
-  if (rule >= rules_.size()) return arguments.call(call.callable());
-  Call next = call;
-  next.arguments_ = &arguments;
-  next.next_rule_ = rule + 1;
-  const std::shared_ptr<Intervener> intervener = rules_[rule].intervener;  // it may change the rules
-  return intervener->answer(next);
-}
-
-// ---- between functions and an observer
+// ---- in place of a module's forward
 
 namespace {
-
-// What an observer calls in place of the function: the rules make the call.
-struct Answer {
-  PyObject_HEAD vectorcallfunc vectorcall;
-  std::shared_ptr<Interventions> interventions;
-  const Api* api;
-  std::int64_t number;
-  PyObject* callable;  // borrowed: an observer calls this once, before it returns
-};
-
-PyObject* call_answer(PyObject* self, PyObject* const* values, std::size_t count, PyObject* names) {
-  const auto* answer = reinterpret_cast<Answer*>(self);
-  CallArguments arguments;
-  arguments.values = values;
-  arguments.positional = PyVectorcall_NARGS(count);
-  arguments.names = names;
-  return answer->interventions->answer(
-      Call(answer->api->name, answer->number, false, answer->callable, arguments));
-}
-
-template <typename Object>
-PyTypeObject* callable_type(const char* name, PyType_Slot* more) {
-  static PyMemberDef members[] = {
-      {"__vectorcalloffset__", T_PYSSIZET, offsetof(Object, vectorcall), READONLY, nullptr},
-      {nullptr, 0, 0, 0, nullptr}};
-  std::vector<PyType_Slot> slots = {{Py_tp_dealloc, reinterpret_cast<void*>(&destroy<Object>)},
-                                    {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
-                                    {Py_tp_members, members}};
-  for (; more != nullptr && more->slot != 0; ++more) slots.push_back(*more);
-  slots.push_back({0, nullptr});
-  PyType_Spec spec = {name, sizeof(Object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots.data()};
-  auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  if (type == nullptr) throw py::error_already_set();
-  return type;
-}
-
-class InterveningObserver : public CallObserver {
- public:
-  InterveningObserver(std::shared_ptr<CallObserver> inner, std::shared_ptr<Interventions> interventions)
-      : inner_(std::move(inner)), interventions_(std::move(interventions)) {}
-
-  Api* api_of(PyObject* function) override { return inner_->api_of(function); }
-  bool is_inside_call() const override { return inner_->is_inside_call(); }
-
-  PyObject* observe(Api& api, PyObject* callable, const CallArguments& arguments) override {
-    static PyTypeObject* const type = callable_type<Answer>("msprobe._torch.Answer", nullptr);
-    if (interventions_->empty() || inner_->is_inside_call()) return inner_->observe(api, callable, arguments);
-    PyObject* answer = create<Answer>(type, &call_answer, interventions_, &api, api.count, callable);
-    PyObject* result = inner_->observe(api, answer, arguments);
-    Py_DECREF(answer);
-    return result;
-  }
-
- private:
-  std::shared_ptr<CallObserver> inner_;
-  std::shared_ptr<Interventions> interventions_;
-};
-
-// ---- in place of a module's forward
 
 struct Forward {
   PyObject_HEAD vectorcallfunc vectorcall;
@@ -145,14 +56,25 @@ PyObject* attribute_of_forward(PyObject* self, PyObject* name) {
   return PyObject_GetAttr(reinterpret_cast<Forward*>(self)->original.ptr(), name);
 }
 
-}  // namespace
-
-std::shared_ptr<CallObserver> with_interventions(std::shared_ptr<CallObserver> inner,
-                                                 std::shared_ptr<Interventions> interventions) {
-  return std::make_shared<InterveningObserver>(std::move(inner), std::move(interventions));
+PyTypeObject* type_of_forward() {
+  static PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(Forward, vectorcall), READONLY, nullptr},
+      {nullptr, 0, 0, 0, nullptr}};
+  PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&destroy<Forward>)},
+                         {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
+                         {Py_tp_members, members},
+                         {Py_tp_getattro, reinterpret_cast<void*>(&attribute_of_forward)},
+                         {0, nullptr}};
+  PyType_Spec spec = {"msprobe._torch.Forward", sizeof(Forward), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+  auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (type == nullptr) throw py::error_already_set();
+  return type;
 }
 
-// ---- a session without a recorder
+}  // namespace
+
+// ---- the observer
 
 void FunctionInterventions::begin_step() {
   functions_.begin_step();
@@ -161,7 +83,7 @@ void FunctionInterventions::begin_step() {
 
 void FunctionInterventions::end() {
   active_ = false;
-  interventions_->clear();
+  intervener_.reset();
   for (const py::object& mode : modes_) retire_function_mode(mode);
   modes_.clear();
 }
@@ -180,9 +102,7 @@ void FunctionInterventions::push_mode(const py::object& mode) {
 }
 
 py::object FunctionInterventions::make_forward(const py::object& forward, const std::string& name) {
-  static PyType_Slot slots[] = {{Py_tp_getattro, reinterpret_cast<void*>(&attribute_of_forward)},
-                                {0, nullptr}};
-  static PyTypeObject* const type = callable_type<Forward>("msprobe._torch.Forward", slots);
+  static PyTypeObject* const type = type_of_forward();
   return py::reinterpret_steal<py::object>(
       create<Forward>(type, &call_forward, shared_from_this(), name, forward));
 }
@@ -191,7 +111,12 @@ PyObject* FunctionInterventions::answer_forward(const std::string& name, PyObjec
                                                 const CallArguments& arguments) {
   if (!active_) return arguments.call(forward);
   const std::int64_t number = module_calls_[name]++;
-  return interventions_->answer(Call(name, number, true, forward, arguments));
+  return answer(Call(name, number, true, forward, arguments));
+}
+
+PyObject* FunctionInterventions::answer(const Call& call) const {
+  const std::shared_ptr<Intervener> intervener = intervener_;  // the call may set another one
+  return intervener ? intervener->answer(call) : call.make();
 }
 
 Api* FunctionInterventions::api_of(PyObject* function) {
@@ -210,5 +135,54 @@ PyObject* FunctionInterventions::observe(Api& api, PyObject* callable, const Cal
   const InsideCall inside;
   const std::int64_t number = functions_.number_call(api);
   const ModeOff mode_off(modes_);  // what the function calls need not come by
-  return interventions_->answer(Call(api.name, number, false, callable, arguments));
+  return answer(Call(api.name, number, false, callable, arguments));
+}
+
+// ---- rounding
+
+PyObject* RoundOtherwise::answer(const Call& call) {
+  PyObject* result = call.make();
+  if (result == nullptr || call.of_module()) return result;
+  const KeepPythonError no_error_of_ours;
+  try {
+    round(call, result);
+  } catch (const std::exception& error) {
+    if (!std::exchange(has_failed_, true)) {
+      const std::string what = error_text(error);
+      msprobe::log(msprobe::LogLevel::kWarning,
+                   "intervention: " + call.name() +
+                       " is left as it is (and others, it may be): " + what.substr(0, what.find('\n')));
+    }
+  }
+  return result;
+}
+
+void RoundOtherwise::round(const Call& call, PyObject* result) {
+  if (msprobe::perturb::arithmetic_of(call.api()) == msprobe::perturb::Arithmetic::kNone) return;
+  for (const at::Tensor& tensor : tensors_of(result)) {
+    if (tensor.numel() == 0 || !msprobe::torch_adapter::why_unperturbable(tensor).empty()) continue;
+    const at::Tensor other =
+        msprobe::torch_adapter::with_random_ulps(tensor.detach(), seed_ ^ (0x9E3779B97F4A7C15U * ++calls_));
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;  // and no version counts it
+    tensor.copy_(other);
+  }
+}
+
+void register_intervention(py::module_& m) {
+  py::class_<Intervener, std::shared_ptr<Intervener>>(m, "Intervener");
+  py::class_<RoundOtherwise, Intervener, std::shared_ptr<RoundOtherwise>>(m, "RoundOtherwise", py::is_final())
+      .def(py::init<std::uint64_t>(), py::kw_only(), py::arg("seed"));
+  py::class_<FunctionInterventions, std::shared_ptr<FunctionInterventions>>(m, "FunctionInterventions",
+                                                                            py::is_final())
+      .def(py::init<bool>(), py::kw_only(), py::arg("all_functions") = false)
+      .def("set_intervener", &FunctionInterventions::set_intervener, py::arg("intervener").none(true))
+      .def("set_active", &FunctionInterventions::set_active, py::arg("active"))
+      .def("begin_step", &FunctionInterventions::begin_step)
+      .def("end", &FunctionInterventions::end)
+      .def("observe_function", &FunctionInterventions::observe_function, py::arg("function"), py::arg("name"))
+      .def("wrapper", &FunctionInterventions::wrapper, py::arg("original"), py::arg("name"),
+           py::arg("distributed") = false)
+      .def("function_mode", &FunctionInterventions::function_mode)
+      .def("push_mode", &FunctionInterventions::push_mode, py::arg("mode"))
+      .def("make_forward", &FunctionInterventions::make_forward, py::arg("forward"), py::arg("name"));
 }

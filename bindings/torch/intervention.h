@@ -5,15 +5,9 @@
 /// Calls that are answered instead of only seen: an *observer* (interception.h) tells what a call was given
 /// and gave, an *intervener* decides what comes of it.
 ///
-///     Interventions       a list of rules: which calls, and the intervener that answers them. The first rule
-///                         that names a call answers it; when it makes the call, the next rule that names it
-///                         does, and at the end the function itself.
-///     an Intervener       replaces the result, changes the arguments, calls twice, calls in another
-///                         precision (intervention_kinds.cpp: those that Python makes), or whatever else it
-///                         likes
-///     with_interventions  puts a list between functions and an observer: a dump then records what the rules
-///                         made of a call. What it records without them does not pass through any of this.
-///     FunctionInterventions an observer of its own, for when nothing is recorded
+///     an Intervener       makes the call, and whatever else it likes: FreeBenchmark, FragilityProbe,
+///                         RoundOtherwise
+///     FunctionInterventions the observer that has an intervener answer
 ///
 /// Functions arrive by the same mode and wrappers as in a dump. Modules are answered at their `forward`
 /// (make_forward): hooks, compiled or not, stay around it. All of it needs the GIL.
@@ -25,13 +19,12 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "../held.h"
 #include "function_table.h"
 #include "interception.h"
-
-class Interventions;
 
 /// A call of a function or of a module's forward, on its way. Everything is borrowed for as long as it takes.
 class Call {
@@ -48,23 +41,18 @@ class Call {
   /// That of its record: "Functional.linear.3.forward", "Module.layers.0.Linear.forward.3".
   std::string name() const;
   const CallArguments& arguments() const noexcept { return *arguments_; }
-  /// The function itself, without the rules behind; for a call that is made once more.
+  /// The function itself, for a call that is made once more.
   PyObject* callable() const noexcept { return callable_; }
 
-  /// Makes the call as the script meant it, or with other arguments: the rules behind the present one have
-  /// their turn. A new reference; null with a Python error.
-  PyObject* make() const { return make(*arguments_); }
-  PyObject* make(const CallArguments& arguments) const;
+  /// Makes the call as the script meant it. A new reference; null with a Python error.
+  PyObject* make() const { return arguments_->call(callable_); }
 
  private:
-  friend class Interventions;
   std::string_view api_;
   std::int64_t number_;
   bool of_module_;
   PyObject* callable_;
   const CallArguments* arguments_;
-  const Interventions* rules_ = nullptr;
-  std::size_t next_rule_ = 0;
 };
 
 /// Answers calls. One that cannot do its work answers with `call.make()` and notes a fault: the training goes
@@ -76,46 +64,29 @@ class Intervener {
   virtual PyObject* answer(const Call& call) = 0;
 };
 
-/// Which calls a rule is about; empty lists name all.
-struct Selection {
-  std::vector<std::string> calls;  // names of calls ("Functional.linear.3.forward") or of functions and
-                                   // modules, then each of their calls ("Functional.linear")
-  std::int64_t first = 0;          // number of the call in the step, from ...
-  std::int64_t last = -1;          // ... to, both included; -1: no limit
-
-  bool names(const Call& call) const;
-};
-
-class Interventions {
+/// What is computed is rounded otherwise, as another device or kernel does: each floating-point result is off
+/// by a unit in the last place, up or down at random. It is written into the result itself: the graph, and
+/// what it saved, stay as they are.
+class RoundOtherwise : public Intervener {
  public:
-  void add(Selection selection, std::shared_ptr<Intervener> intervener);
-  void clear() { rules_.clear(); }
-  bool empty() const noexcept { return rules_.empty(); }
-
-  /// What the rules make of a call. A new reference; null with a Python error.
-  PyObject* answer(Call call) const;
+  explicit RoundOtherwise(std::uint64_t seed) : seed_(seed) {}
+  PyObject* answer(const Call& call) override;
 
  private:
-  friend class Call;
-  PyObject* answer_from(std::size_t rule, const Call& call, const CallArguments& arguments) const;
-  struct Rule {
-    Selection selection;
-    std::shared_ptr<Intervener> intervener;
-  };
-  std::vector<Rule> rules_;
+  void round(const Call& call, PyObject* result);
+  std::uint64_t seed_;
+  std::uint64_t calls_ = 0;
+  bool has_failed_ = false;
 };
 
-/// An observer that sends each call to `inner`, and has the rules make it. `inner` numbers the calls.
-std::shared_ptr<CallObserver> with_interventions(std::shared_ptr<CallObserver> inner,
-                                                 std::shared_ptr<Interventions> interventions);
-
-/// Sees the calls of functions while it is active, and has the rules answer them.
+/// Sees the calls of functions while it is active, and has the intervener answer them.
 class FunctionInterventions : public CallObserver,
                               public std::enable_shared_from_this<FunctionInterventions> {
  public:
   explicit FunctionInterventions(bool all_functions) : functions_(all_functions) {}
 
-  const std::shared_ptr<Interventions>& interventions() const noexcept { return interventions_; }
+  /// Null: calls are made as they are.
+  void set_intervener(std::shared_ptr<Intervener> intervener) { intervener_ = std::move(intervener); }
   void set_active(bool active) noexcept { active_ = active; }
   bool active() const noexcept { return active_; }
   /// Calls are numbered from 0 again.
@@ -141,7 +112,8 @@ class FunctionInterventions : public CallObserver,
   PyObject* observe(Api& api, PyObject* callable, const CallArguments& arguments) override;
 
  private:
-  std::shared_ptr<Interventions> interventions_ = std::make_shared<Interventions>();
+  PyObject* answer(const Call& call) const;
+  std::shared_ptr<Intervener> intervener_;
   FunctionTable functions_;
   std::unordered_map<std::string, std::int64_t> module_calls_;  // in this step
   std::vector<Held<>> modes_;                                   // that were pushed

@@ -370,7 +370,7 @@ class _Noise:
     def choose(self, name: str | None, seed: int) -> None:
         """None: nothing is rounded otherwise."""
         self._chosen = name
-        self._rounding = torch_adapter().intervener("round_otherwise", seed=seed)
+        self._rounding = torch_adapter().RoundOtherwise(seed=seed)
         self._switch()
 
     @contextlib.contextmanager
@@ -397,12 +397,10 @@ class _Noise:
         return forward
 
     def _switch(self) -> None:
-        """Calls are seen all the time; the rule is there while the chosen group computes."""
+        """Calls are seen all the time; the rounding is there while the chosen group computes."""
         is_on = bool(self._inside) and self._chosen is not None and self._chosen in ("", self._inside[-1])
         if is_on != self._is_on or not is_on:
-            self._session.interventions.clear()
-            if is_on:
-                self._session.interventions.add(self._rounding)
+            self._session.set_intervener(self._rounding if is_on else None)
             self._is_on = is_on
 
 

@@ -63,7 +63,7 @@ class Perturbation(QuietRecorder):
         adapter = torch_adapter()
         self._session = adapter.FunctionInterventions()
         self._probe = adapter.FragilityProbe()
-        self._session.interventions.add(self._probe)
+        self._session.set_intervener(self._probe)
         self._hooks: Hooks | None = None
         self._pre_step: Removable | None = None
         self._watches: list[CallWatch] = []

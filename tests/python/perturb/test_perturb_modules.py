@@ -113,7 +113,7 @@ def disturbed(directory: Path) -> Any:
     others = []
     for seed in range(5):
         session = adapter.FunctionInterventions()
-        session.interventions.add(adapter.intervener("round_otherwise", seed=seed))
+        session.set_intervener(adapter.RoundOtherwise(seed=seed))
         hooks = Hooks(function_exchanges(session))
         hooks.install()
         session.set_active(True)
