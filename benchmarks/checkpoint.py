@@ -245,10 +245,10 @@ def benchmark(python: str, reference: str, library: str, out: Path, rounds: int)
 
 
 def main() -> int:
-    parser = measure.reference_parser(__doc__)
+    parser = measure.parser(__doc__)
     parser.add_argument("--plain-read", metavar="LIBRARY", required=True)
     options = parser.parse_args()
-    python, library, out = options.reference_python, options.plain_read, options.out.resolve()
+    python, library, out = options.reference_python, options.plain_read, options.out
     return measure.run_alone(
         "checkpoint", lambda: benchmark(sys.executable, python, library, out, options.rounds)
     )

@@ -267,11 +267,9 @@ def benchmark(python: str, reference: str, out: Path, rounds: int) -> str:
 
 
 def main() -> int:
-    options = measure.reference_parser(__doc__).parse_args()
-    out = options.out.resolve()
-    return measure.run_alone(
-        "compare", lambda: benchmark(sys.executable, options.reference_python, out, options.rounds)
-    )
+    options = measure.parser(__doc__).parse_args()
+    python, out = options.reference_python, options.out
+    return measure.run_alone("compare", lambda: benchmark(sys.executable, python, out, options.rounds))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Ours and mindstudio-probe take turns, in processes of their own that hold the sa
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import random
@@ -287,17 +286,9 @@ def benchmark(python: str, reference: str, out: Path, rounds: int) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--python", default=sys.executable, help="interpreter with this msprobe")
-    parser.add_argument("--reference-python", required=True, help="interpreter with mindstudio-probe")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=5)
-    o = parser.parse_args()
-    o.out.mkdir(parents=True, exist_ok=True)
-    print(benchmark(o.python, o.reference_python, o.out, o.rounds))
-    return 0
+    options = measure.parser(__doc__).parse_args()
+    python, out = options.reference_python, options.out
+    return measure.run_alone("config_check", lambda: benchmark(sys.executable, python, out, options.rounds))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ dump.py, with every call made once, twice with nothing else done, and twice by e
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -80,16 +79,8 @@ def benchmark(python: str, out: Path, rounds: int) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=9)
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    return measure.run_alone(
-        "free_benchmark", lambda: benchmark(sys.executable, options.out.resolve(), options.rounds)
-    )
+    options = measure.parser(__doc__, 9, needs_reference=False).parse_args()
+    return measure.run_alone("free_benchmark", lambda: benchmark(sys.executable, options.out, options.rounds))
 
 
 if __name__ == "__main__":

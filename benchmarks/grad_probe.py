@@ -11,7 +11,6 @@ of threads. The results of the two tools are compared first, on a smaller model.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import itertools
 import math
@@ -251,23 +250,15 @@ def benchmark(plan: Plan, out: Path, dtypes: tuple[str, ...], levels: tuple[str,
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--python", default=sys.executable, help="interpreter with this msprobe and torch")
-    parser.add_argument("--reference-python", required=True, help="interpreter with mindstudio-probe")
+    parser = measure.parser(__doc__, 9)
     parser.add_argument("--plain-read", required=True, help="libmsprobe_bench_plain_read.so")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--burst", type=int, default=40)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--dtypes", nargs="+", default=list(_DTYPES))
     parser.add_argument("--levels", nargs="+", default=list(_LEVELS))
     o = parser.parse_args()
-    o.out.mkdir(parents=True, exist_ok=True)
-    plan = Plan(o.python, o.reference_python, o.plain_read, o.rounds, o.burst, tuple(o.threads))
-    print(benchmark(plan, o.out, tuple(o.dtypes), tuple(o.levels)))
-    return 0
+    plan = Plan(sys.executable, o.reference_python, o.plain_read, o.rounds, o.burst, tuple(o.threads))
+    return measure.run_alone("grad_probe", lambda: benchmark(plan, o.out, tuple(o.dtypes), tuple(o.levels)))
 
 
 if __name__ == "__main__":

@@ -212,16 +212,16 @@ def benchmark(python: str, reference: str, out: Path, rounds: int, cases: tuple[
 
 
 def main() -> int:
-    parser = measure.reference_parser(__doc__)
+    parser = measure.parser(__doc__)
     parser.add_argument("--nodes", metavar="N", type=int, nargs="+", help="only cases of so many nodes")
     options = parser.parse_args()
-    out = options.out.resolve()
     cases = tuple(
         case for case in _CASES if options.nodes is None or case.nodes * case.ranks in options.nodes
     )
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
     return measure.run_alone(
-        "graph", lambda: benchmark(sys.executable, options.reference_python, out, options.rounds, cases)
+        "graph",
+        lambda: benchmark(sys.executable, options.reference_python, options.out, options.rounds, cases),
     )
 
 

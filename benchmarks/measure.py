@@ -208,15 +208,20 @@ def write_results(directory: Path, name: str, record: Any, markdown: str) -> Non
     (directory / f"{name}.md").write_text(markdown)
 
 
-def reference_parser(document: str | None) -> argparse.ArgumentParser:
-    """Of a benchmark that is run alone, against mindstudio-probe."""
-    parser = argparse.ArgumentParser(
-        description=document, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--reference-python", metavar="PYTHON", required=True)
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=5)
-    return parser
+def parser(document: str | None, rounds: int = 5, *, needs_reference: bool = True) -> argparse.ArgumentParser:
+    """Of a benchmark that is run alone, beside mindstudio-probe."""
+    made = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = made.add_argument
+    add("--reference-python", metavar="PYTHON", required=needs_reference, help="that of mindstudio-probe")
+    add("--out", metavar="DIR", type=_folder, required=True)
+    add("--rounds", type=int, default=rounds)
+    return made
+
+
+def _folder(path: str) -> Path:
+    folder = Path(path).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def run_alone(name: str, benchmark: Callable[[], str]) -> int:

@@ -13,7 +13,6 @@ compared with those of a training without a monitor: to the last bit.
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import sys
@@ -139,21 +138,12 @@ def benchmark(python: str, reference: str | None, out: Path, rounds: int, sizes:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--reference-python", metavar="PYTHON", help="interpreter of the existing tool")
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser = measure.parser(__doc__, 7, needs_reference=False)
     parser.add_argument("--sizes", nargs="+", choices=list(_CASES), default=list(_CASES))
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    print(
-        benchmark(
-            sys.executable, options.reference_python, options.out.resolve(), options.rounds, options.sizes
-        )
+    o = parser.parse_args()
+    return measure.run_alone(
+        "monitor", lambda: benchmark(sys.executable, o.reference_python, o.out, o.rounds, o.sizes)
     )
-    return 0
 
 
 if __name__ == "__main__":

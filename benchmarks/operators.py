@@ -11,7 +11,6 @@ training is the operator-bound decoder of dump.py; a checker on this machine tak
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -177,18 +176,9 @@ def benchmark(python: str, reference: str | None, out: Path, rounds: int) -> str
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--reference-python", metavar="PYTHON", help="interpreter of mindstudio-probe")
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=9)
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    out = options.out.resolve()
-    return measure.run_alone(
-        "operators", lambda: benchmark(sys.executable, options.reference_python, out, options.rounds)
-    )
+    options = measure.parser(__doc__, 9, needs_reference=False).parse_args()
+    python, out = options.reference_python, options.out
+    return measure.run_alone("operators", lambda: benchmark(sys.executable, python, out, options.rounds))
 
 
 if __name__ == "__main__":

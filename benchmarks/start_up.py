@@ -7,7 +7,6 @@ python benchmarks/start_up.py --reference-python PYTHON --out DIR
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -126,18 +125,13 @@ def _bare(python: str) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--python", default=sys.executable, help="interpreter with this msprobe")
-    parser.add_argument("--reference-python", required=True, help="interpreter with mindstudio-probe")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser = measure.parser(__doc__, 15)
     parser.add_argument("--reference-rounds", type=int, default=3)
     o = parser.parse_args()
-    o.out.mkdir(parents=True, exist_ok=True)
-    print(benchmark(o.python, o.reference_python, o.out, o.rounds, o.reference_rounds))
-    return 0
+    rounds = o.rounds, o.reference_rounds
+    return measure.run_alone(
+        "start_up", lambda: benchmark(sys.executable, o.reference_python, o.out, *rounds)
+    )
 
 
 if __name__ == "__main__":
