@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.config import RuleConfig
 from msprobe.files.append_file import append_lines
 from msprobe.files.atomic_file import make_directory
-from msprobe.monitoring.anomalies import Anomaly, AnomalyFile
+from msprobe.monitoring.anomalies import TAGS, Anomaly, AnomalyFile
 from msprobe.native import IoError, core, log
 
 if TYPE_CHECKING:
@@ -31,12 +31,6 @@ _MOST_OF_STEP = 20  # written of a step: when everything diverges at once, the r
 _COMMAND_SECONDS = 600
 _WEBHOOK_SECONDS = 10
 _MOST_AT_ONCE = 4  # commands, and calls of the webhook, that have not ended
-
-# The word of mindstudio-probe for a quantity, for the names of its records.
-_TASKS = {
-    "gradient": "post_grad", "weight": "param_updated", "moment": "exp_avg", "second_moment": "exp_avg_sq",
-    "activation": "actv", "activation_gradient": "actv_grad",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -276,7 +270,7 @@ def _json_number(value: float) -> float | str:
 def _anomaly(alarm: Alarm, series: int) -> Anomaly:
     """As a record of mindstudio-probe, for its ranking."""
     quantity, _, name = alarm.series.partition("/")
-    task = _TASKS.get(quantity.partition(".")[0], quantity)
+    task = TAGS.get(quantity.partition(".")[0], quantity)
     return Anomaly(
         rank=alarm.rank,
         step=alarm.step,

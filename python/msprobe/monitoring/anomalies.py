@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 FILE = "anomaly.json"
 FOLDER = "anomaly_detected"
+
+# The words of mindstudio-probe for what is measured, by quantity, in the order of its rules.
+TAGS = {
+    "activation": "actv", "activation_gradient": "actv_grad", "unreduced_gradient": "acc_grad",
+    "gradient": "post_grad", "moment": "exp_avg", "second_moment": "exp_avg_sq",
+    "weight_before": "param_origin", "weight": "param_updated", "gradient_moment": "mg_direction",
+    "communication": "cc",
+}  # fmt: skip
 _MOST_RECORDS = 20_000  # of a file, which is written anew whenever there is another one
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.monitoring.layers import PlainNames
 from msprobe.monitoring.optimizers import gradient_scale, shard_of, view_of
-from msprobe.monitoring.quantities import chosen_metrics, quantity
+from msprobe.monitoring.quantities import chosen_metrics, quantities, quantity
 from msprobe.native import torch_adapter
 from msprobe.training.model_parts import named_parameters
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from msprobe.config import MonitorConfig
     from msprobe.monitoring.optimizers import OptimizerView
 
-_QUANTITIES = (
-    "gradient", "weight", "moment", "second_moment", "update", "gradient_moment", "gradient_change",
-)  # fmt: skip
 _OF_POWERS = {"kurtosis", "abs_mean"}  # metrics of tensors that need sums of |x| or x^4
 
 
@@ -89,11 +86,11 @@ class ParameterRows:
         self._views: dict[int, OptimizerView] = {}
         self._of_optimizer: dict[int, list[WatchedParameter]] = {}
         # In blocks by quantity, so that the rows of one lie side by side.
-        for name in _QUANTITIES:
-            if quantity(name).group in self._quantities:
+        for of in quantities():
+            if of.scope == "parameter" and of.kind != "number" and of.group in self._quantities:
                 for one in parameters:
-                    one.labels[name] = label(name, one.name)
-                self._meters[name] = self._meter_for(name)
+                    one.labels[of.name] = label(of.name, one.name)
+                self._meters[of.name] = self._meter_for(of.name)
 
     # ---- the moments of a step
 

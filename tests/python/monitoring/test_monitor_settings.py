@@ -11,7 +11,7 @@ import re
 import stat
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msprobe
 import pytest
@@ -19,11 +19,21 @@ import torch
 from monitor_record import Record
 from msprobe import InvalidArgument
 from msprobe.config import AlarmConfig, MonitorConfig, RuleConfig
+from msprobe.config.monitor import Quantity
+from msprobe.monitoring.quantities import quantities
 from msprobe.native import core
 from torch import nn
 from training_sample import make_training, train
 
 # ---- settings
+
+
+def test_the_configuration_names_the_groups_of_the_one_table(start: Any) -> None:
+    groups = list(dict.fromkeys(one.group for one in quantities() if one.group))
+    with pytest.raises(InvalidArgument, match="expected a list out of") as refused:
+        start(*make_training(), quantities=["nonsense"])
+    named = str(refused.value).partition("out of ")[2].partition(", or ")[0]
+    assert sorted(named.split(", ")) == sorted(get_args(Quantity)) == sorted(groups)
 
 
 def test_metrics_targets_and_levels(start: Any, record: Any) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from msprobe.native import core
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -22,8 +24,6 @@ _NOT_COMPUTING = frozenset(
         "zeros_like",
     )
 )  # fmt: skip
-# Whatever torch says of them: what they give is drawn, and the generators are the program's.
-_RANDOM = ("rand", "normal", "bernoulli", "dropout", "multinomial", "exponential", "uniform", "rrelu", "seed")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -34,7 +34,9 @@ def is_compared(operator: Any, *, asked_for: bool = False) -> bool:
     import torch
 
     name = plain_name(operator)
-    if (name in _NOT_COMPUTING and not asked_for) or any(word in name for word in _RANDOM):
+    if name in _NOT_COMPUTING and not asked_for:
+        return False
+    if core.find_operator(name).gain == "draws":  # of generators that are the program's
         return False
     schema = operator._schema
     if any(argument.is_out for argument in schema.arguments):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msprobe.files.append_file import append_lines
 from msprobe.files.atomic_file import make_directory
+from msprobe.monitoring.anomalies import TAGS
 from msprobe.monitoring.sinks import summary_writer
 from msprobe.native import IoError, core, log
 
@@ -19,20 +20,13 @@ if TYPE_CHECKING:
     from msprobe.compat.trainer_mon.settings import TrainerSettings
 
 
-# How TrainerMon calls the quantities that it records, in the order of its rules: the end of their tags, and
-# the beginning of their files' names.
-WORDS = {
-    "activation": ("actv", "actv"),
-    "activation_gradient": ("actv_grad", "actv_grad"),
-    "unreduced_gradient": ("acc_grad", "grad_unreduced"),
-    "gradient": ("post_grad", "grad_reduced"),
-    "moment": ("exp_avg", "exp_avg"),
-    "second_moment": ("exp_avg_sq", "exp_avg_sq"),
-    "weight_before": ("param_origin", "param_origin"),
-    "weight": ("param_updated", "param_updated"),
-    "gradient_moment": ("mg_direction", "other"),
-    "communication": ("cc", "other"),
-}
+# What the names of files begin with, where it is not the tag.
+_FILES = {
+    "unreduced_gradient": "grad_unreduced", "gradient": "grad_reduced", "gradient_moment": "other",
+    "communication": "other",
+}  # fmt: skip
+WORDS = {of: (tag, _FILES.get(of, tag)) for of, tag in TAGS.items()}
+"""Of what TrainerMon records: the end of the tags, and the beginning of the names of files."""
 
 
 @dataclass
