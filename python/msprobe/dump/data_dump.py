@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from msprobe.config import Config, DumpConfig
 from msprobe.dump.arguments import checked_module, checked_range, compiled_models, named_modules, unsavable
 from msprobe.dump.capture import compiled_modules, make_hooks, module_calls
-from msprobe.dump.empty_dumps import EmptyDumps
+from msprobe.dump.empty_dumps import STEPS_ENDED, EmptyDumps
 from msprobe.dump.placement import gathered_parameters
 from msprobe.dump.training_state import TrainingState
 from msprobe.hooks.calls import CallRange, around_every_batch
 from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
 from msprobe.native import Error, InvalidArgument, import_torch, log, torch_adapter
 from msprobe.training.model_parts import named_buffers, named_parameters
-from msprobe.training.wanted_steps import rank_in_group
+from msprobe.training.wanted_steps import WantedSteps, rank_in_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -87,6 +87,7 @@ class DataDump:
         self._training_state = TrainingState(
             _diagnosis_kinds(self._section), entrances, averaged, self._session.attach
         )
+        self._steps = WantedSteps(config, STEPS_ENDED)
         self._empty = EmptyDumps(config, self._section)
         if config.enable_dataloader:
             self._fetching = around_every_batch(self.step, lambda: self._start(None))
@@ -330,29 +331,22 @@ class DataDump:
         if os.getpid() != self._process:
             return False
         self._empty.saw_step(self._step)
-        if self._config.steps and self._step not in self._config.steps:
-            if not self._ended and self._step > self._config.steps[-1]:
-                self._ended = True
-                log.info("the last configured step has been recorded: the data dump has ended")
+        if not self._steps.has_step(self._step):
             return False
-        # As in mindstudio-probe: a filter of ranks leaves a process without a rank out.
-        rank = rank_in_group()
-        if not of_rank or not self._config.ranks or rank in self._config.ranks:
+        if not of_rank or self._steps.has_rank():
             return True
-        self._empty.left_out(rank, _processes())
+        self._empty.left_out(rank_in_group(), _processes())
         return False
 
     def _directory(self) -> str:
         """Empty: this step is not recorded."""
-        rank = rank_in_group()
         if self._section.online is not None:
             if self._online is None:
                 from msprobe.transport.spool import Spool  # with TLS and processes, which others do not need
 
-                self._online = Spool(self._section.online, self._config.dump_path, rank or 0)
+                self._online = Spool(self._section.online, self._config.dump_path, rank_in_group() or 0)
             return self._online.begin(self._step)
-        folder = "rank" if rank is None else f"rank{rank}"
-        return os.path.join(self._config.dump_path, f"step{self._step}", folder)
+        return self._steps.folder(self._step)
 
     def _open(self, directory: str) -> bool:
         try:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from msprobe.config import Config, DumpConfig
 
+STEPS_ENDED = "has been recorded: the data dump has ended"
 _MOST_SHOWN = 8
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, DumpConfig
 from msprobe.dump.arguments import checked_range
-from msprobe.dump.empty_dumps import EmptyDumps
+from msprobe.dump.empty_dumps import STEPS_ENDED, EmptyDumps
 from msprobe.dump.port_calls import PortCalls
 from msprobe.dump.port_state import PortState
 from msprobe.hooks.functions import Hooks
 from msprobe.native import Error, InvalidArgument, UnsupportedError, core, log
+from msprobe.training.wanted_steps import WantedSteps
 
 if TYPE_CHECKING:
     from msprobe.frameworks.port import Port
@@ -41,6 +42,7 @@ class PortDump:
         self._calls = PortCalls(port, self._session)
         self._state = PortState(section.diagnosis, port, self._session.attach)
         self._of_state = Hooks(self._state.exchanges())
+        self._steps = WantedSteps(config, STEPS_ENDED, port.rank)
         self._empty = EmptyDumps(config, section)
         self._custom: dict[tuple[int, str], Exchange] = {}
         self._hooks: Hooks | None = None
@@ -48,7 +50,6 @@ class PortDump:
         self._watched: object = None
         self._step = 0
         self._collecting = False
-        self._ended = False
         self._process = os.getpid()
 
     # ---- what PrecisionDebugger calls
@@ -62,7 +63,9 @@ class PortDump:
         self._watch(model)
         if not self._open():
             return
-        self._state.begin_step(self._watched if self._watched is not None else model, self._directory())
+        self._state.begin_step(
+            self._watched if self._watched is not None else model, self._steps.folder(self._step)
+        )
         self._of_state.install()
         if self._hooks is None:
             self._hooks = self._make_hooks()
@@ -143,28 +146,19 @@ class PortDump:
         if os.getpid() != self._process:
             return False
         self._empty.saw_step(self._step)
-        if self._config.steps and self._step not in self._config.steps:
-            if not self._ended and self._step > self._config.steps[-1]:
-                self._ended = True
-                log.info("the last configured step has been recorded: the data dump has ended")
+        if not self._steps.has_step(self._step):
             return False
-        rank = self._port.rank()
-        if not self._config.ranks or rank in self._config.ranks:
+        if self._steps.has_rank():
             return True
-        self._empty.left_out(rank, self._port.world_size())
+        self._empty.left_out(self._port.rank(), self._port.world_size())
         return False
 
     def _overflowed(self) -> bool:
         return self._config.task == "overflow_check" and bool(self._session.report()["has_enough_overflows"])
 
-    def _directory(self) -> str:
-        rank = self._port.rank()
-        folder = "rank" if rank is None else f"rank{rank}"
-        return os.path.join(self._config.dump_path, f"step{self._step}", folder)
-
     def _open(self) -> bool:
         try:
-            self._session.open(self._directory())
+            self._session.open(self._steps.folder(self._step))
         except Error as error:
             log.warning("step %d is not recorded: %s", self._step, error)
             return False

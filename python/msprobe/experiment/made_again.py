@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FILE = "made_again.rank{}.json"
-_GIVEN = ("given", "parameter", "buffer_before", "random_before")
-"""What a call begins with: parts of the names of its values, "MODULE:CALL.given.0"."""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-MODES = ("all", "calls", "modules")
-
 _LINE = re.compile(r"^File (.+), line ([0-9]+), in ")
 
 

@@ -16,7 +16,6 @@ from msprobe.native import InvalidArgument
 if TYPE_CHECKING:
     from pathlib import Path
 
-_NOT_BEGUN = 2
 _PREFIX = "msprobe run: error: "
 
 

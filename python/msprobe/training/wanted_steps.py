@@ -7,8 +7,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from msprobe.native import log
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
+
+    from msprobe.config import Config
 
 
 def rank_in_group() -> int | None:
@@ -19,25 +23,33 @@ def rank_in_group() -> int | None:
 
 
 class WantedSteps:
-    """ranks, steps: ascending; empty: all."""
+    """Those of a configuration.
 
-    def __init__(self, dump_path: str, ranks: Sequence[int], steps: Sequence[int]) -> None:
-        self._dump_path = os.path.abspath(dump_path)
-        self._ranks = ranks
-        self._steps = steps
+    ended: what is logged once, behind the last one; empty: nothing. rank: of this process.
+    """
 
-    def wants(self, step: int) -> bool:
+    def __init__(
+        self, config: Config, ended: str = "", rank: Callable[[], int | None] = rank_in_group
+    ) -> None:
+        self._dump_path = os.path.abspath(config.dump_path)
+        self._ranks, self._steps = config.ranks, config.steps
+        self._ended = ended
+        self._rank = rank
+
+    def has_step(self, step: int) -> bool:
+        if not self._steps or step in self._steps:
+            return True
+        if self._ended and step > self._steps[-1]:
+            log.info("the last configured step %s", self._ended)
+            self._ended = ""
+        return False
+
+    def has_rank(self) -> bool:
         """As in mindstudio-probe, a filter of ranks leaves a process without a rank out."""
-        if self._steps and step not in self._steps:
-            return False
-        return not self._ranks or rank_in_group() in self._ranks
-
-    def is_over(self, step: int) -> bool:
-        """Whether the last wanted step lies behind."""
-        return bool(self._steps) and step > self._steps[-1]
+        return not self._ranks or self._rank() in self._ranks
 
     def folder(self, step: int) -> str:
-        """ "{dump_path}/step{N}/rank{R}", "rank" alone outside of torch.distributed."""
-        rank = rank_in_group()
+        """ "{dump_path}/step{N}/rank{R}", "rank" alone for a process without one."""
+        rank = self._rank()
         name = "rank" if rank is None else f"rank{rank}"
         return os.path.join(self._dump_path, f"step{step}", name)

@@ -31,11 +31,10 @@ class FreeBenchmark:
         import_torch()
         assert isinstance(config.section, FreeBenchmarkConfig)
         self._section = config.section
-        self._wanted = WantedSteps(config.dump_path, config.ranks, config.steps)
+        self._wanted = WantedSteps(config, "has been looked at: the free benchmark has ended")
         self._step = 0
         self._folder: Path | None = None  # of the open step
         self._rank = 0
-        self._ended = False
         self.checked = 0
         self.inconsistent = 0
         """Calls that were made again, and results that were then too far off, in all steps."""
@@ -57,7 +56,7 @@ class FreeBenchmark:
             scope=list(section.scope),
             preheat=(section.preheat_step, section.max_sample) if section.if_preheat else None,
         )
-        self._session.interventions.add(self._benchmark)
+        self._session.set_intervener(self._benchmark)
         self._fetching: Exchange | None = None
         if config.enable_dataloader:
             self._fetching = around_every_batch(self.step, self._start)
@@ -133,10 +132,7 @@ class FreeBenchmark:
     def _start(self) -> None:
         if self._collecting or os.getpid() != self._process:
             return
-        if not self._wanted.wants(self._step):
-            if self._wanted.is_over(self._step) and not self._ended:
-                self._ended = True
-                log.info("the last configured step has been looked at: the free benchmark has ended")
+        if not self._wanted.has_step(self._step) or not self._wanted.has_rank():
             return
         try:
             self._folder = make_directory(self._wanted.folder(self._step))

@@ -18,7 +18,8 @@ from msprobe.files.atomic_file import make_directory
 from msprobe.frameworks.mindspore import array_of, import_mindspore, without_graph
 from msprobe.frameworks.mindspore.calls import path_of
 from msprobe.hooks.functions import Hooks
-from msprobe.native import Error, InvalidArgument, UnsupportedError, log
+from msprobe.native import Error, InvalidArgument, UnsupportedError, core, log
+from msprobe.training.wanted_steps import WantedSteps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,14 +35,6 @@ _PREFIXES = ("Functional", "Tensor", "Mint", "MintFunctional")
 _NOISE = {"BFloat16": 1e-4, "Float16": 1e-6, "Float32": 1e-8, "Float64": 1e-16}
 _THRESHOLDS = {"BFloat16": 1.004, "Float16": 1.002}
 _OTHER_THRESHOLD = 1.0002
-# They would draw the next numbers of the training.
-_RANDOM = frozenset(
-    ("bernoulli", "choice_with_mask", "dropout", "dropout1d", "dropout2d", "dropout3d", "gamma",
-     "gumbel_softmax", "laplace", "log_uniform_candidate_sampler", "multinomial",
-     "multinomial_with_replacement", "normal", "rand", "rand_like", "randint", "randint_like", "randn",
-     "randn_like", "random_categorical", "random_gamma", "random_poisson", "randperm", "rrelu", "shuffle",
-     "standard_laplace", "standard_normal", "uniform", "uniform_candidate_sampler")
-)  # fmt: skip
 _BITS = {"Float16": "int16", "Float32": "int32", "Float64": "int64"}
 
 
@@ -60,7 +53,8 @@ class MindSporeFreeBenchmark:
             section.pert_mode != "improve_precision" or section.fuzz_stage != "forward"
         ):
             raise InvalidArgument('"handler_type": fix goes with improve_precision, forward, alone')
-        self._config, self._section, self._port = config, section, port
+        self._section, self._port = section, port
+        self._steps = WantedSteps(config, rank=port.rank)
         self._path = Path(config.dump_path) / FILE
         self._step = 0
         self._collecting = self._inside = False
@@ -75,9 +69,7 @@ class MindSporeFreeBenchmark:
     def start(self, model: object = None, token_range: list[int] | None = None) -> None:
         if self._collecting or os.getpid() != self._process:
             return
-        rank = self._port.rank()
-        ranks, steps = self._config.ranks, self._config.steps
-        if (steps and self._step not in steps) or (ranks and rank is not None and rank not in ranks):
+        if not self._steps.has_step(self._step) or not self._steps.has_rank():
             return
         if reason := self._port.why_not():
             raise UnsupportedError(f"start(): {reason}")
@@ -159,7 +151,9 @@ class MindSporeFreeBenchmark:
     def _wants(self, name: str) -> bool:
         prefix, _, function = name.partition(".")
         changes = (function.endswith("_") and not function.endswith("__")) or function.startswith("__i")
-        if prefix not in _PREFIXES or changes or function == "__setitem__" or function in _RANDOM:
+        if prefix not in _PREFIXES or changes or function == "__setitem__":
+            return False
+        if core.find_operator(name).gain == "draws":  # the next numbers of the training
             return False
         listed = self._section.list
         return not listed or path_of(name) in listed or any(one in name for one in listed)
