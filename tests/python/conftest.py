@@ -48,6 +48,30 @@ def write_config(tmp_path: Path) -> WriteConfig:
 
 
 @pytest.fixture
+def command_line(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[Any, str, str]]:
+    """command_line(*words) -> exit code, standard output and error of `msprobe WORDS`, in this process."""
+
+    def run(*words: object) -> tuple[Any, str, str]:
+        from msprobe.cli import main
+
+        capsys.readouterr()
+        try:
+            code: Any = main([str(word) for word in words])
+        except SystemExit as end:  # argparse
+            code = end.code
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.fixture
 def fresh_debugger() -> Iterator[None]:
     """The one debugger of the process is gone before and after the test."""
     from msprobe import PrecisionDebugger

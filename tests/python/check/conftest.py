@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The step of tests/operators, recorded once, and a machine without an accelerator."""
+"""The step of tests/operators, recorded once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 import check_support  # noqa: F401
 import operator_score as score
 import pytest
-import torch
 
 
 @pytest.fixture(autouse=True)
-def no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+def on_the_processor(no_accelerator: None) -> None:
+    """All that is checked here."""
 
 
 @pytest.fixture(scope="session")

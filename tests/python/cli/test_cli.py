@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from msprobe import InternalError, __version__, cli, native
+from msprobe import InternalError, __version__, native
 from msprobe.commands.table import GROUPS, MINDSTUDIO
 from msprobe.grad_probe import comparator
 
@@ -25,18 +25,8 @@ INTERRUPTED = (130, "", "msprobe grad_compare: interrupted\n")
 
 
 @pytest.fixture
-def msprobe(capsys):
-    """msprobe(*arguments) -> (exit code, standard output, standard error), in this process."""
-
-    def run(*arguments):
-        capsys.readouterr()
-        try:
-            code = cli.main([str(argument) for argument in arguments])
-        except SystemExit as end:  # argparse
-            code = end.code
-        return code, *capsys.readouterr()
-
-    return run
+def msprobe(command_line):
+    return command_line
 
 
 @pytest.fixture

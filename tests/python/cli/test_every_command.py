@@ -116,7 +116,7 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture
-def call(capsys, monkeypatch, tmp_path, runs):
+def call(command_line, monkeypatch, tmp_path, runs):
     """call(command, *more words) -> exit code, output, errors: of the command on the two runs."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
@@ -131,12 +131,7 @@ def call(capsys, monkeypatch, tmp_path, runs):
         words = (row or OF_RUNS[command]).words.format(
             a=runs / "a", b=runs / "b", out=out, config="config.json", folder="folder"
         )
-        capsys.readouterr()
-        try:
-            code = cli.main([command, *words.split(), *more])
-        except SystemExit as end:
-            code = end.code
-        return code, *capsys.readouterr()
+        return command_line(command, *words.split(), *more)
 
     return run
 
@@ -284,17 +279,13 @@ def test_help_of_what_is_none(capsys):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_mistyped_option_gets_a_suggestion(capsys, command):
+def test_a_mistyped_option_gets_a_suggestion(command_line, command):
     options = [one for one in completion.options_of(command) if one.startswith("--") and len(one) > 5]
     for option in options:
         wrong = option[:-2] + option[-1] + option[-2]
         if wrong in options:
             continue
-        try:
-            code = cli.main([command, wrong])
-        except SystemExit as end:
-            code = end.code
-        error = capsys.readouterr().err
+        code, _, error = command_line(command, wrong)
         assert code == 2
         assert f'unknown option "{wrong}": did you mean "' in error, error
         break

@@ -42,18 +42,8 @@ ANOTHER_NAME = {
 
 
 @pytest.fixture
-def call(capsys):
-    """call(*words) -> exit code, standard output, standard error."""
-
-    def run(*words):
-        capsys.readouterr()
-        try:
-            code = cli.main(list(words))
-        except SystemExit as end:
-            code = end.code
-        return code, *capsys.readouterr()
-
-    return run
+def call(command_line):
+    return command_line
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-from html.parser import HTMLParser
 
 import pytest
+from html_page import HtmlPage
 from msprobe.compare import report
 from msprobe.compare.culprit import culprits_of
 from msprobe.compare.report import report_html, write_report
@@ -28,37 +27,6 @@ HOSTILE = [
 ]
 
 
-class Page(HTMLParser):
-    """Tags, addresses, and the text of each <script> by its id."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.scripts, self.addresses, self._script = [], {}, [], None
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.addresses += [value for name, value in attributes if name in ("src", "href", "srcset", "data")]
-        if tag == "script":
-            self._script = dict(attributes).get("id", "code")
-            self.scripts[self._script] = ""
-
-    def handle_endtag(self, tag):
-        self._script = None if tag == "script" else self._script
-
-    def handle_data(self, data):
-        if self._script:
-            self.scripts[self._script] += data
-
-    @property
-    def data(self):
-        return json.loads(self.scripts["data"])
-
-    def rows(self, index):
-        return json.loads(self.scripts[f"rows{index}"])
-
-
 def page_of(name="a", **changes):
     blamed = finding(name=name, record=name, module=name, reason=name, **changes)
     pairs = [
@@ -66,7 +34,7 @@ def page_of(name="a", **changes):
         pair(0, 1, report=report_rows(["c"], [-2])),
     ]
     compared = result(pairs, [blamed], notes=[name], left_out=[LeftOut(name, name)])
-    return Page(report_html(compared, culprits_of(compared.verdict, lambda _: [*STACK, name])))
+    return HtmlPage(report_html(compared, culprits_of(compared.verdict, lambda _: [*STACK, name])))
 
 
 def test_the_page_has_the_answer_and_the_rows():
@@ -109,7 +77,7 @@ def test_hostile_names_stay_data(name):
 def test_numbers_without_an_end_are_text():
     blamed = finding(explained=float("inf"))
     compared = result([pair(findings=[blamed])], [blamed])
-    metrics = Page(report_html(compared, culprits_of(compared.verdict))).data["culprits"][0]["metrics"]
+    metrics = HtmlPage(report_html(compared, culprits_of(compared.verdict))).data["culprits"][0]["metrics"]
     assert metrics == {"distance": 1e-3, "explained": "Infinity"}
 
 
@@ -118,13 +86,13 @@ def test_without_room_the_pairs_that_tell_most_stay(monkeypatch):
     monkeypatch.setattr(report, "_MOST_TEXT", 2 * len(rows.json))
     pairs = [pair(step, report=rows, failing=failing) for step, failing in enumerate([0, 1, 5, 2])]
     compared = result(pairs, [finding(step=0)])
-    page = Page(report_html(compared, culprits_of(compared.verdict)))
+    page = HtmlPage(report_html(compared, culprits_of(compared.verdict)))
     assert [one["block"] for one in page.data["pairs"]] == [0, None, 2, None]
     assert sorted(page.scripts) == ["code", "data", "rows0", "rows2"]
 
 
 def test_pairs_without_rows_are_in_the_page_too():
-    page = Page(report_html(result([pair(), pair(1)]), []))
+    page = HtmlPage(report_html(result([pair(), pair(1)]), []))
     assert [one["block"] for one in page.data["pairs"]] == [None, None]
 
 

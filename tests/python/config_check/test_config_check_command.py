@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -26,18 +27,8 @@ def contents(folder):
 
 
 @pytest.fixture
-def command(capsys):
-    """config_check(*arguments) -> (exit code, standard output, standard error)."""
-
-    def run(*arguments):
-        capsys.readouterr()
-        try:
-            code = cli.main(["config_check", *map(str, arguments)])
-        except SystemExit as end:
-            code = end.code
-        return code, *capsys.readouterr()
-
-    return run
+def command(command_line):
+    return functools.partial(command_line, "config_check")
 
 
 class TestCollecting:

@@ -220,7 +220,7 @@ def test_logs_alone(tmp_path, diagnose):
     ("output", "harms"),
     [("a", True), (".", True), ("a/dump", False), ("out", False), ("of_run", True), ("holder", True)],
 )
-def test_a_run_is_never_written_over(tmp_path, capsys, monkeypatch, output, harms):
+def test_a_run_is_never_written_over(tmp_path, command_line, monkeypatch, output, harms):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "of_run").mkdir()
     (tmp_path / "of_run/run.rank0.json").write_text("{}")
@@ -228,13 +228,9 @@ def test_a_run_is_never_written_over(tmp_path, capsys, monkeypatch, output, harm
     for side in (a, "b"):
         (tmp_path / side).mkdir(parents=True)
         (tmp_path / side / "train.log").write_text("step 0 loss 1\n")
-    code = 0
-    try:
-        code = cli.main(["diagnose", a, "b", "-o", output])
-    except SystemExit as end:
-        code = end.code
+    code, _, error = command_line("diagnose", a, "b", "-o", output)
     assert code == (2 if harms else 0)
-    assert ("would be written over" in capsys.readouterr().err) == harms
+    assert ("would be written over" in error) == harms
 
 
 def test_checkpoints_alone(tmp_path, diagnose):

@@ -5,9 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +12,11 @@ import pytest
 import torch
 import torch.multiprocessing
 from diagnosis_training import KINDS, same
+from gloo import launch
 from msprobe.dump.training_state import TrainingState
 from torch import nn
 
 RANKS = 2
-
-
-def launch(work: Callable[..., None], *arguments: Any) -> None:
-    """Runs work(rank, *arguments) in each rank."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    torch.multiprocessing.spawn(run, (work, port, *arguments), nprocs=RANKS)
-
-
-def run(rank: int, work: Callable[..., None], port: int, *arguments: Any) -> None:
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=RANKS)
-    try:
-        work(rank, *arguments)
-    finally:
-        torch.distributed.destroy_process_group()
 
 
 def network() -> Any:

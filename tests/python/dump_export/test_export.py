@@ -6,13 +6,14 @@ docs/formats/trace_log.md says.
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msprobe import FormatError, IoError, cli
+from msprobe import FormatError, IoError
 from msprobe.native import core
 
 RECORD, PART, FILL, CONSTRUCT, STACK, HEADER = range(1, 7)
@@ -84,18 +85,8 @@ def data(folder: Path) -> Any:
 
 
 @pytest.fixture
-def export(capsys):
-    """export(*arguments) -> (exit code, standard output, standard error)."""
-
-    def run(*arguments):
-        capsys.readouterr()
-        try:
-            code = cli.main(["export", *map(str, arguments)])
-        except SystemExit as end:  # argparse
-            code = end.code
-        return code, *capsys.readouterr()
-
-    return run
+def export(command_line):
+    return functools.partial(command_line, "export")
 
 
 class TestOneLog:

@@ -6,33 +6,15 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 
 import numpy as np
 import pytest
 import torch
 import torch.multiprocessing
+from gloo import launch
 from torch import nn
 
 RANKS = 2
-
-
-def launch(work, tmp_path, *arguments):
-    """Runs work(rank, tmp_path, *arguments) in each rank."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    torch.multiprocessing.spawn(run, (work, port, tmp_path, *arguments), nprocs=RANKS)
-
-
-def run(rank, work, port, *arguments):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=RANKS)
-    try:
-        work(rank, *arguments)
-    finally:
-        torch.distributed.destroy_process_group()
 
 
 def configure(tmp_path, folder, **keys):

@@ -5,46 +5,17 @@
 from __future__ import annotations
 
 import base64
-import json
 from array import array
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from html_page import HtmlPage
 from msprobe import GradComparator
 from msprobe.grad_probe import report
 from msprobe.grad_probe.report import RankCells, report_html
 from msprobe.grad_probe.verdict import Finding, Inputs, RankSummary, Verdict
 
 DATA = Path(__file__).parents[2] / "data" / "grad_probe"
-
-
-class Page(HTMLParser):
-    """Tags, and the text of each <script>."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.scripts, self.addresses, self._in_script = [], [], [], False
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.addresses += [value for name, value in attributes if name in ("src", "href", "srcset", "data")]
-        if tag == "script":
-            self._in_script = True
-            self.scripts.append("")
-
-    def handle_endtag(self, tag):
-        self._in_script = self._in_script and tag != "script"
-
-    def handle_data(self, data):
-        if self._in_script:
-            self.scripts[-1] += data
-
-    @property
-    def data(self):
-        return json.loads(self.scripts[0])
 
 
 def page_of(names, values, steps=(0, 1), findings=(), problems=()):
@@ -68,7 +39,7 @@ def cells(data, rank=0):
 
 def test_the_page_of_a_comparison(tmp_path):
     result = GradComparator.compare_distributed(DATA / "l1_a", DATA / "l1_b", tmp_path, pictures=False)
-    page = Page(result.report_path.read_text("utf-8"))
+    page = HtmlPage(result.report_path.read_text("utf-8"))
     data = page.data
     assert len(page.scripts) == 2
     assert page.addresses == []  # nothing is fetched
@@ -98,7 +69,7 @@ def test_what_only_one_run_has_is_on_the_page():
         parameters_only_in_target=["v", "</script>"],
     )
     verdict = Verdict(Inputs("/a", "/b", [], [3]), (rank,), ())
-    data = Page(report_html(verdict, [RankCells(0, [0], ["w"], [[1.0]], [])])).data
+    data = HtmlPage(report_html(verdict, [RankCells(0, [0], ["w"], [[1.0]], [])])).data
     assert (data["onlyIn1"], data["onlyIn2"]) == ("steps 4-5, 9", "rank 3")
     assert data["sentence"].endswith("; not compared: steps 4-5, 9 (only in run 1), rank 3 (only in run 2)")
     assert (data["ranks"][0]["parametersOnlyIn1"], data["ranks"][0]["parametersOnlyIn2"]) == (0, 2)
@@ -106,7 +77,7 @@ def test_what_only_one_run_has_is_on_the_page():
 
 def test_values_near_the_edges_of_the_rule_are_kept_apart():
     values = [[1.0, 0.9999999, 0.97, 0.9699999, 0.0, None, None]]
-    data = Page(page_of(["w"], values, range(7), problems=[("w", 6, "gone")])).data
+    data = HtmlPage(page_of(["w"], values, range(7), problems=[("w", 6, "gone")])).data
     one = data["one"]
     assert cells(data) == [
         one,
@@ -135,8 +106,8 @@ def test_values_near_the_edges_of_the_rule_are_kept_apart():
 )
 def test_hostile_names_stay_data(name):
     finding = Finding("drop", 0, 1, name, 0.5, 1.0, f"{name}: fell")
-    page = Page(page_of([name, "w"], [[1.0, 0.5], [1.0, 1.0]], findings=[finding]))
-    harmless = Page(page_of(["v", "w"], [[1.0, 0.5], [1.0, 1.0]], findings=[finding]))
+    page = HtmlPage(page_of([name, "w"], [[1.0, 0.5], [1.0, 1.0]], findings=[finding]))
+    harmless = HtmlPage(page_of(["v", "w"], [[1.0, 0.5], [1.0, 1.0]], findings=[finding]))
     assert page.tags == harmless.tags
     assert len(page.scripts) == 2
     assert page.data["ranks"][0]["names"] == [name, "w"]
@@ -153,6 +124,6 @@ def test_the_page_stays_small_enough_to_open(monkeypatch):
         Verdict(Inputs("/a", "/b", [], []), tuple(ranks), (finding, finding)),
         [RankCells(rank, [0, 1], ["w", "v"], values, []) for rank in (0, 1)],
     )
-    data = Page(text).data
+    data = HtmlPage(text).data
     assert [bool(rank["cells"]) for rank in data["ranks"]] == [False, True]  # the one with findings
     assert (len(data["findings"]), data["findingsTotal"]) == (1, 2)

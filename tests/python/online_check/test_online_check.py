@@ -37,9 +37,7 @@ STEPS = 3
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the command openssl")
 
 
-@pytest.fixture(autouse=True)
-def no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+pytestmark = pytest.mark.usefixtures("no_accelerator")
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +143,6 @@ def test_a_wrong_result_is_an_error(tmp_path: Path) -> None:
 
 
 def _wrong_softmax(folder: str, section: dict[str, Any]) -> bool:
-    import torch
     from msprobe.pytorch import PrecisionDebugger
 
     path = Path(folder) / "config.json"
@@ -224,7 +221,6 @@ def test_a_killed_training_is_checked_as_far_as_it_came(tmp_path: Path, caplog: 
 def _killed(folder: str, section: dict[str, Any]) -> None:
     import signal
 
-    import torch
     from msprobe.pytorch import PrecisionDebugger
 
     path = Path(folder) / "config.json"

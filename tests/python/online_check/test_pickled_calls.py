@@ -29,9 +29,7 @@ DATA = Path(__file__).parents[2] / "data/online_check"
 LINEAR, SOFTMAX = ((DATA / f"{name}.pt").read_bytes() for name in ("linear", "softmax"))
 
 
-@pytest.fixture(autouse=True)
-def no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+pytestmark = pytest.mark.usefixtures("no_accelerator")
 
 
 def frame(body: bytes, sequence: int = 0, rank: int = 0, checksum: int | None = None) -> bytes:

@@ -15,7 +15,6 @@ import zipfile
 
 import pytest
 from exported_gradients import exported_gradients
-from msprobe import cli
 from msprobe.files.loss_files import losses_of
 from msprobe.files.regular_file import is_there, read_text
 from recording_support import BEGINNING, PLAIN, REPOSITORY, python, recorded, run_file
@@ -411,12 +410,8 @@ class TestCommandLine:
             (("--frobnicate", "x.py"), 'unknown option "--frobnicate"'),
         ],
     )
-    def test_wrong(self, words, text, capsys):
-        try:
-            code = cli.main(["run", *words])
-        except SystemExit as end:
-            code = end.code
-        error = capsys.readouterr().err
+    def test_wrong(self, words, text, command_line):
+        code, _, error = command_line("run", *words)
         assert code == 2
         assert text in error
         assert error.count("\n") == 1

@@ -33,11 +33,6 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return samples(tmp_path_factory.mktemp("golden"))
 
 
-@pytest.fixture
-def no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-
-
 def config_file(folder: Path, **section: Any) -> Path:
     path = folder / "config.json"
     path.write_text(json.dumps({"task": "run_ut", "run_ut": {"error_data_path": str(folder), **section}}))

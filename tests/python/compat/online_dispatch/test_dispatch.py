@@ -20,9 +20,7 @@ from msprobe.pytorch.online_dispatch import PtdbgDispatch
 DATA = Path(__file__).resolve().parents[3] / "data/online_dispatch"
 
 
-@pytest.fixture(autouse=True)
-def no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+pytestmark = pytest.mark.usefixtures("no_accelerator")
 
 
 @pytest.fixture(scope="module")
