@@ -110,10 +110,11 @@ py::tuple parting(const monitor::Parting& one) {
 
 // (partings, first difference or None, common steps); a parting: (pair, step, reference, target, band).
 py::tuple partings(const StoreReader& reference, const StoreReader& target,
-                   const std::vector<std::tuple<std::uint32_t, std::uint32_t, bool, bool>>& pairs,
+                   const std::vector<std::tuple<std::uint32_t, std::uint32_t, bool, bool, double>>& pairs,
                    const py::object& progress) {
   std::vector<monitor::SeriesPair> wanted;
-  for (const auto& [a, b, has_noise, is_count] : pairs) wanted.push_back({a, b, has_noise, is_count});
+  for (const auto& [a, b, has_noise, is_count, kept] : pairs)
+    wanted.push_back({a, b, has_noise, is_count, kept});
   std::function<bool(double)> told;
   if (!progress.is_none()) {
     told = [&](double share) {

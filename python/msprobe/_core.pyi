@@ -1177,12 +1177,12 @@ class MonitorStoreReader:
 
 # Partings: place of the pair, step, number of the reference, of the target, half the band. Then the first
 # difference of any size, and how many steps both have. A pair: series of the reference, of the target,
-# whether it has noise, whether it is a share of elements. `progress` gets the share that is done and returns
-# False to end.
+# whether it has noise, whether it is a share of elements, and what the rounding of a step changes for good.
+# `progress` gets the share that is done and returns False to end.
 def monitor_partings(
     reference: MonitorStoreReader,
     target: MonitorStoreReader,
-    pairs: Sequence[tuple[int, int, bool, bool]],
+    pairs: Sequence[tuple[int, int, bool, bool, float]],
     progress: Callable[[float], bool] | None = None,
 ) -> tuple[list[tuple[int, int, float, float, float]], tuple[int, int, float, float, float] | None, int]: ...
 def monitor_noise_band(reference: MonitorStoreReader, series: int, steps: Sequence[int]) -> list[float]: ...

@@ -225,12 +225,15 @@ class MSPROBE_API Rules {
 // A share of elements beyond a threshold, as of zeros, is a count: rounding decides of the elements that
 // stand at the threshold. The band is at least `counts` standard deviations of a Poisson count of as many
 // elements.
+//
+// A weight or a moment is rounded by each step and keeps it: two runs go apart as random walks do whose steps
+// are roundings. The band is at least `counts` standard deviations of that, too.
 
 struct NoiseOptions {
   std::size_t window = 64;
   double changes = 2.5;       // about four standard deviations of normal noise
   double rounding = 1e-6;     // the band is at least so wide, as a share of the number
-  double counts = 4;          // standard deviations of a count, as many as `changes` are of normal noise
+  double counts = 4;          // standard deviations of counts and roundings, as `changes` are of normal noise
   std::size_t steps = 8;      // out of the band: at most of so many recorded steps that begin with the first
   double far = 8.0;           // or once by so many bands, or where one number is finite and the other not
   std::size_t behind = 2048;  // recorded steps that are looked at behind the first parting
@@ -242,6 +245,7 @@ struct SeriesPair {
   std::uint32_t target = 0;
   bool has_noise = true;  // false: a setting, as the learning rate; its band is that of rounding
   bool is_count = false;  // a whole number of elements over their number
+  double kept = 0;        // most that the rounding of one step changes for good, as a share of the number
 };
 
 struct Parting {

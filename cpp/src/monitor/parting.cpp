@@ -97,14 +97,14 @@ double distance_of(double reference, double target) {
 class Watch {
  public:
   Watch(const SeriesPair& pair, const NoiseOptions& options)
-      : options_(options), has_noise_(pair.has_noise), is_count_(pair.is_count), changes_(options.window) {}
+      : options_(options), pair_(pair), changes_(options.window) {}
 
   bool has_parted() const { return has_parted_; }
   const Parting& parting() const { return candidate_; }
 
   void learn_beginning(std::span<const double> numbers, std::span<const double> of_target) {
-    if (is_count_) elements_ = std::max(elements_of(numbers), elements_of(of_target));
-    if (!has_noise_) return;
+    if (pair_.is_count) elements_ = std::max(elements_of(numbers), elements_of(of_target));
+    if (!pair_.has_noise) return;
     double before = kNaN;
     for (const double number : numbers) {
       if (is_absent(number)) continue;
@@ -117,7 +117,8 @@ class Watch {
 
   void check(std::int64_t step, double reference, double target) {
     const double distance = distance_of(reference, target);
-    const double least = least_band(reference, target);
+    if (!first_) first_ = step;
+    const double least = least_band(reference, target, step - *first_ + 1);
     const bool is_outside = std::isinf(distance) || (distance > least && leaves_noise(distance));
     const double band = is_outside && std::isfinite(reference) ? half_band(least) : 0.0;
     if (seen_ == 0 && is_outside) candidate_ = {0, step, reference, target, band};
@@ -139,10 +140,12 @@ class Watch {
   void end() { has_parted_ = has_parted_ || (outside_ >= 3 && 2 * outside_ > seen_); }
 
  private:
-  // Half of it, whatever the noise is.
-  double least_band(double reference, double target) const {
-    const double rounding = options_.rounding * std::abs(reference);
-    if (!is_count_) return rounding;
+  // Half of it, whatever the noise is. A rounding is as likely anywhere up to its largest one, and both runs
+  // have one for each step.
+  double least_band(double reference, double target, std::int64_t steps) const {
+    const double walk = options_.counts * pair_.kept * std::sqrt(2 * static_cast<double>(steps) / 3);
+    const double rounding = std::max(options_.rounding, walk) * std::abs(reference);
+    if (!pair_.is_count) return rounding;
     const double count = std::max(reference, target) * elements_;
     return std::max(rounding, options_.counts * std::sqrt(count + 1) / elements_);
   }
@@ -159,15 +162,15 @@ class Watch {
   void learn(double reference) {
     const double change = std::abs(reference - before_);
     before_ = reference;
-    if (!has_noise_ || !std::isfinite(change)) return;
+    if (!pair_.has_noise || !std::isfinite(change)) return;
     known_ += 1;
     if (known_ > from_beginning_) changes_.add(change);
   }
 
   const NoiseOptions& options_;
-  bool has_noise_;
-  bool is_count_;
-  double elements_ = 1;  // at least
+  const SeriesPair& pair_;
+  std::optional<std::int64_t> first_;  // step
+  double elements_ = 1;                // at least
   Changes changes_;
   std::size_t from_beginning_ = 0;  // so many of the first changes are in the window already
   std::size_t known_ = 0;

@@ -11,7 +11,7 @@ from msprobe.files.left_out import left_out
 from msprobe.files.left_out import sentence as missing_words
 from msprobe.files.ranges import which_ranks
 from msprobe.native import NothingToCompare, core
-from msprobe.trend.rounding import is_rounding_alone
+from msprobe.trend.rounding import STEPPED, is_rounding_alone, kept_of_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,13 +101,21 @@ def compare(reference: Record, target: Record, progress: Callable[[float], bool]
     ]
     exact = {series.key for series in common if series.quantity in _EXACT}
     counts = {series.key for series in common if series.metric in _COUNTS}
+    kept = kept_of_steps(reference)
     silent: set[str] = set()
     first_difference = None
     while True:
-        compared = [one for one in common if not (_is_of_parameter(one) and one.name in silent)]
+        compared = [one for one in common if not _is_silent(one, silent)]
         keys = [series.key for series in compared]
         pairs = [
-            (reference.numbers[key], target.numbers[key], key not in exact, key in counts) for key in keys
+            (
+                reference.numbers[key],
+                target.numbers[key],
+                key not in exact,
+                key in counts,
+                kept.get(key, 0.0),
+            )
+            for key in keys
         ]
         found, difference, steps = core.monitor_partings(reference.reader, target.reader, pairs, progress)
         if steps == 0:
@@ -147,10 +155,20 @@ def _is_of_parameter(series: MonitorSeries) -> bool:
     return series.scope == "parameter"
 
 
+def _is_silent(series: MonitorSeries, silent: set[str]) -> bool:
+    """silent: parameters. Those of a layer as a whole have its elements among them: next to nothing of its
+    gradient, but for shares of elements.
+    """
+    if _is_of_parameter(series):
+        return series.name in silent
+    has_elements = series.quantity in STEPPED or series.metric in _COUNTS
+    return has_elements and any(_is_in(name, series) for name in silent)
+
+
+def _is_in(parameter: str, series: MonitorSeries) -> bool:
+    return series.scope == "model" or (series.scope == "layer" and parameter.startswith(f"{series.name}."))
+
+
 def _rounding_alone(reference: Record, target: Record, parted: dict[str, int]) -> set[str]:
     """parted: step by name."""
-    return {
-        name
-        for name, step in parted.items()
-        if all(is_rounding_alone(record, name, step) for record in (reference, target))
-    }
+    return {name for name, step in parted.items() if is_rounding_alone((reference, target), name, step)}

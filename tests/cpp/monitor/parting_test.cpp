@@ -105,6 +105,33 @@ TEST_CASE("a share of elements parts where more of them changed than rounding mo
   CHECK(parted(third, shares("half.db", [](int) { return 3200; }))[0].step == 0);
 }
 
+TEST_CASE("what keeps the roundings of its steps may be as far off as their number makes it") {
+  const TempDir folder;
+  // Halves of 16 bits have 2^-8; the target is so many roundings off from step 0 on.
+  const double kept = 1.0 / 256;
+  const auto weight = [&](const char* name, const std::function<double(int)>& roundings) {
+    StoreWriter writer(folder / name, {});
+    writer.add_series({"weight", "abs_max", "q.weight", "parameter", 0, ""});
+    for (int step = 0; step < 90; ++step)
+      writer.append(step, std::vector<double>{0.5 * (1 + kept * roundings(step))});
+    CHECK(writer.flush() == 0);
+    return StoreReader(folder / name);
+  };
+  const auto still = weight("still.db", [](int) { return 0; });
+  const auto parted = [&](const StoreReader& b, double share) {
+    return find_partings(still, b, std::vector<SeriesPair>{{0, 0, true, false, share}}).found;
+  };
+  // Four standard deviations of a walk: 4 sqrt(2 / 3) roundings in the first step, as many times sqrt(n) in
+  // n.
+  const auto walk = weight("walk.db", [](int step) { return 3.2 * std::sqrt(step + 1); });
+  CHECK(parted(walk, kept).empty());
+  CHECK(parted(walk, 0)[0].step == 0);
+  const auto farther = parted(weight("line.db", [](int step) { return step; }), kept);
+  REQUIRE(farther.size() == 1);
+  CHECK(farther[0].step == 12);  // 12 > 4 sqrt(2 / 3 * 13); 11 < 4 sqrt(2 / 3 * 12)
+  CHECK(farther[0].band == Approx(0.5 * kept * 4 * std::sqrt(2.0 / 3 * 13)));
+}
+
 TEST_CASE("one step a little outside of the noise is no parting, one far outside is") {
   const TempDir folder;
   const auto a = record(folder / "a.db", 500, 1);
