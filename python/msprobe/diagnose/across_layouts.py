@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from msprobe.layout.joining import Joined
     from msprobe.layout.replicas import Mismatch
 
-_OF_SINGLE_RANKS = "the dump has those of the logical runs; msprobe grad_compare joins the records of ranks"
 # A copy that is none is seen to the bit; that it is the cause is as sure as any answer is.
 _SURE = 0.95
 _STAGE: dict[str, Stage] = {
@@ -160,10 +159,6 @@ class AcrossLayouts(Comparison):
             is_difference=False,
         )
         return PartResult("losses", "absent", "the losses of ranks were not joined", not_compared=(unlike,))
-
-    def _gradients(self) -> PartResult:
-        apart = left_out(_OF_SINGLE_RANKS, is_difference=False)
-        return PartResult("gradients", "absent", _OF_SINGLE_RANKS, not_compared=(apart,))
 
 
 def _mean(ranks: dict[int, dict[int, float]]) -> dict[int, float]:

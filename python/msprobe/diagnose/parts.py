@@ -273,7 +273,13 @@ class Comparison:
         verdict = result.verdict
         explained = self._explained_steps(with_gradients=True)
         suspicious = [finding for finding in verdict.suspicious if finding.step not in explained]
-        if verdict.suspicious and not suspicious and not verdict.not_compared:
+        apart = tuple(of_gradients(verdict, self.offset))
+        if (
+            self.is_joined
+        ):  # summands, which the dump has the sums of; copies, which the replica check looks at
+            apart = tuple(replace(one, is_difference=False) for one in apart)
+        is_whole = self.is_joined or not verdict.not_compared
+        if verdict.suspicious and not suspicious and is_whole:
             names = {finding.parameter for finding in verdict.suspicious}
             return PartResult(
                 "gradients",
@@ -281,14 +287,14 @@ class Comparison:
                 f"the signs of {len(names)} gradients differ, and the dumps of these steps show nothing but "
                 "rounding",
                 report=result.report_path,
+                not_compared=apart,
             )
         first = next(iter(suspicious), None)
-        apart = tuple(of_gradients(verdict, self.offset))
         missing = [*apart, *(self.dump_result.left_out if self.dump_result else ())]
         steps = sorted({step for rank in verdict.ranks for step in rank.steps})
         return PartResult(
             "gradients",
-            "equal" if result.same else "differ" if suspicious else "incomplete",
+            "differ" if suspicious else "equal" if result.same or self.is_joined else "incomplete",
             rounded(verdict.sentence),
             report=result.report_path,
             causes=() if first is None else (of_gradient(first, suspicious, missing),),

@@ -18,10 +18,11 @@ from msprobe.files.dump_folders import RANK, STEP, numbered
 from msprobe.files.regular_file import read_text
 from msprobe.grad_probe.probe import NOTES
 from msprobe.layout.unsharding import wholes_of
-from msprobe.native import Error, FormatError, core
+from msprobe.native import Error, FormatError, core, log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from logging import LogRecord
     from pathlib import Path
 
     from msprobe.layout.unsharding import Array
@@ -30,35 +31,41 @@ if TYPE_CHECKING:
     Row = dict[str, str]
     Rows = dict[str, Row]
     """Of one step of a rank, by the name of the parameter."""
+    Reasons = dict[str, tuple[int, str]]
+    """Why a parameter is not compared, by its name: the step where that began, and words."""
 
 FOLDER = "joined"
 _HEADER = ("param_name", "max", "min", "norm", "shape")
 _CSV = "grad_summary_{}.csv"
 
 
-def as_logical_records(reference: Path, target: Path, output: Path, offset: int) -> tuple[Path, Path] | None:
-    """The records as those of one process each, below `output`. None: ranks of the same number hold the same
-    parts, or no step is in both, or a rank cannot be read: its own comparison says so. offset: as that of
-    compare_ranks(). Raises IoError.
+def as_logical_records(
+    reference: Path, target: Path, output: Path, offset: int
+) -> tuple[tuple[Path, Path], Reasons] | None:
+    """The records as those of one process each, below `output`, and what is in neither of them. None: ranks
+    of the same number hold the same parts, or no step is in both, or a rank cannot be read: its own
+    comparison says so. offset: as that of compare_ranks(). Raises IoError.
     """
     if not _may_differ(reference, target):
         return None
     parts = [output / FOLDER / f"parts_{side}" for side in ("reference", "target")]
     wholes = output / FOLDER / "reference", output / FOLDER / "target"
+    left_out: Reasons = {}
     try:
         steps = [_exported(*one) for one in zip((reference, target), parts)]
         common = [step for step in steps[1] if step + offset in steps[0]]
         if not common or not _differ(_of_rank(parts[0], common[0] + offset), _of_rank(parts[1], common[0])):
             return None
         for step in common:
-            _put_together(parts, wholes, (step + offset, step))
+            for name, reason in _put_together(parts, wholes, (step + offset, step)).items():
+                left_out.setdefault(name, (step + offset, reason))
     except FormatError:
         shutil.rmtree(output / FOLDER, ignore_errors=True)
         return None
     finally:
         for folder in parts:
             shutil.rmtree(folder, ignore_errors=True)
-    return wholes
+    return wholes, left_out
 
 
 def _may_differ(*records: Path) -> bool:
@@ -78,10 +85,19 @@ def _may_differ(*records: Path) -> bool:
 def _exported(record: Path, folder: Path) -> list[int]:
     """All ranks as single files; the steps that all of them have."""
     steps: list[set[int]] = []
-    for rank, path in sorted(numbered(record, RANK).items()):
-        core.convert_gradients(path, folder, rank, "npy")
-        steps.append(set(numbered(folder / f"rank{rank}", STEP)))
+    log.addFilter(_is_of_no_parameter)
+    try:
+        for rank, path in sorted(numbered(record, RANK).items()):
+            core.convert_gradients(path, folder, rank, "npy")
+            steps.append(set(numbered(folder / f"rank{rank}", STEP)))
+    finally:
+        log.removeFilter(_is_of_no_parameter)
     return sorted(set.intersection(*steps))
+
+
+def _is_of_no_parameter(said: LogRecord) -> bool:
+    """What a rank has no signs of is said once for all steps, by what is compared of the wholes."""
+    return " is left out: " not in said.getMessage()
 
 
 def _of_rank(folder: Path, step: int, rank: int | None = None) -> Rows:
@@ -97,8 +113,8 @@ def _differ(ours: Rows, theirs: Rows) -> bool:
     )
 
 
-def _put_together(parts: list[Path], wholes: tuple[Path, Path], steps: tuple[int, int]) -> None:
-    """One step of both runs. What does not fit together is what the first rank has: a comparison says so."""
+def _put_together(parts: list[Path], wholes: tuple[Path, Path], steps: tuple[int, int]) -> dict[str, str]:
+    """One step of both runs. What is not there, by name, and why."""
     import numpy as np
 
     found = [
@@ -107,6 +123,8 @@ def _put_together(parts: list[Path], wholes: tuple[Path, Path], steps: tuple[int
     ]
     tables: tuple[list[Row], list[Row]] = ([], [])
     names = [dict.fromkeys(name for rows in side.values() for name in rows) for side in found]
+    left_out = {name: "only run 1 has a parameter of this name" for name in names[0]}
+    left_out |= {name: "only run 2 has a parameter of this name" for name in names[1]}
     for name in (one for one in names[0] if one in names[1]):
         file = name.replace("%", "%25").replace("/", "%2F") + ".npy"
         paths = [
@@ -115,36 +133,34 @@ def _put_together(parts: list[Path], wholes: tuple[Path, Path], steps: tuple[int
         ]
         rows = [[rows[name] for rows in side.values() if name in rows] for side in found]
         whole = _first_whole(*paths)
-        for table, folder, step, own, own_rows, at in zip(tables, wholes, steps, paths, rows, (0, 1)):
-            place = make_directory(folder / "rank0" / f"step{step}") / file
-            if whole is None:
-                table.append(own_rows[0])
-                own[0].replace(place)
-                continue
-            np.save(place, whole[at], allow_pickle=False)
-            table.append(_row(own_rows, whole[at].shape))
+        if whole is None:
+            left_out[name] = "what its ranks have is no whole of the other run: summands, or another layer"
+            continue
+        del left_out[name]
+        for table, folder, step, own_rows, content in zip(tables, wholes, steps, rows, whole):
+            np.save(make_directory(folder / "rank0" / f"step{step}") / file, content, allow_pickle=False)
+            table.append(_row(own_rows, content.shape))
     for table, folder, step in zip(tables, wholes, steps):
         text = io.StringIO()
         writer = csv.DictWriter(text, _HEADER, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(table)
         write_text(make_directory(folder / "rank0") / _CSV.format(step), text.getvalue())
+    return left_out
 
 
 def _first_whole(ours: list[Path], theirs: list[Path]) -> Wholes | None:
     """Equal signs are copies, but where shards are equal by chance."""
-    for pair in (
-        (_distinct(ours), _distinct(theirs)),
-        (_distinct(ours), theirs),
-        (ours, _distinct(theirs)),
-        (ours, theirs),
-    ):
-        try:
+    try:
+        distinct = _distinct(ours), _distinct(theirs)
+        for pair in (distinct, (distinct[0], theirs), (ours, distinct[1]), (ours, theirs)):
             found = wholes_of(*pair)
-        except Error:  # damaged, or of a form that is not read
-            return None
-        if found is not None:
-            return found[:2]
+            if found is not None:
+                return found[:2]
+    except (
+        Error
+    ):  # damaged, of a form that is not read, or not there, as of ranks that kept one for all of them
+        pass
     return None
 
 

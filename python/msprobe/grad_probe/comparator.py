@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Literal, Union
 
     from msprobe._core import Comparison
+    from msprobe.grad_probe.across_layouts import Reasons
     from msprobe.grad_probe.pictures import Painter, Picture
     from msprobe.result import Cell
 
@@ -191,12 +192,22 @@ def compare_ranks(
     """
     path1, path2, output = Path(dump_path1), Path(dump_path2), Path(output_dir)
     ranks = core.matched_ranks(path1, path2)
+    left_out: list[Finding] = []
     if (logical := as_logical_records(path1, path2, output, offset)) is not None:
-        (path1, path2), ranks = logical, [0]
+        ((path1, path2), reasons), ranks = logical, [0]
+        left_out = [_not_joined(reason, reasons) for reason in dict.fromkeys(reasons.values())]
     jobs = [
         _Job(rank, path1 / f"rank{rank}", path2 / f"rank{rank}", output / f"rank{rank}") for rank in ranks
     ]
-    return _Run(output, pictures, threads, show_progress, offset).run(jobs, path1, path2)
+    return _Run(output, pictures, threads, show_progress, offset).run(jobs, path1, path2, left_out)
+
+
+def _not_joined(found: tuple[int, str], reasons: Reasons) -> Finding:
+    """Of all parameters with this step and reason."""
+    names = [name for name, one in reasons.items() if one == found]
+    others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    step, reason = found
+    return Finding("missing", 0, step, names[0], None, None, f"{names[0]}{others}: {reason}")
 
 
 def compare_rank(
@@ -233,8 +244,12 @@ class _Run:
         self._errors: list[Error] = []
         self._known = core.GradAgreements()  # replicas have the same signs
 
-    def run(self, jobs: list[_Job], path1: Path, path2: Path) -> ComparisonResult:
+    def run(
+        self, jobs: list[_Job], path1: Path, path2: Path, left_out: Sequence[Finding] = ()
+    ) -> ComparisonResult:
+        """left_out: what the paths do not have, and the records that they were made of have."""
         make_directory(self._output)
+        self._findings += left_out
         if (self._output / VERDICT).exists():
             log.warning("%s holds the results of an earlier comparison: they are replaced", self._output)
         with Progress("gradients of ranks", shown=self._show_progress and len(jobs) > 1) as progress:

@@ -122,8 +122,13 @@ class Probe:
             keepers=kept,
         )
         _write_notes(directory / NOTES, wanted)
+
+        def begin(optimizer: Any, *arguments: Any) -> None:
+            if not hook.is_inside_another:
+                probe.on_optimizer_step(optimizer, *arguments)
+
         # A model that is monitored inside of a step has that step recorded, too: it computes the gradients.
-        hook = OptimizerUpdates(probe.on_optimizer_step, missed=probe.on_optimizer_step)
+        hook = OptimizerUpdates(begin, missed=probe.on_optimizer_step)
         hook.install()
         self._watch = _Watch(parameters, probe, hook)
 

@@ -95,12 +95,16 @@ def _are_moved(one: Array, other: Array, places: tuple[Places, Places], dtype: s
 
 
 def _shapes(ours: list[Array], theirs: list[Array]) -> list[Shape]:
-    """Which the whole may have: that of the only part of a run; else those that both may have."""
-    for side in (ours, theirs):
+    """Which the whole may have: that of the only part of a run; else those that both may have. Pieces of all
+    elements in a row are of any.
+    """
+    pairs = ((ours, theirs), (theirs, ours))
+    sides = [side for side, other in pairs if side[0].ndim > 1 or other[0].ndim < 2]
+    for side in sides:
         if len(side) == 1:
             return [side[0].shape]
-    found = [{_along(side, dim) for dim in range(side[0].ndim)} for side in (ours, theirs)]
-    return sorted(shape for shape in found[0] & found[1] if shape)
+    found = [{_along(side, dim) for dim in range(side[0].ndim)} for side in sides]
+    return sorted(shape for shape in set.intersection(*found) if shape)
 
 
 def _along(parts: list[Array], dim: int) -> Shape:
@@ -115,7 +119,7 @@ def _arrangements(parts: list[Array], shape: Shape) -> Iterator[Places]:
     if sum(part.size for part in parts) != math.prod(shape):
         return
     if len(parts) == 1:
-        if parts[0].shape == shape:
+        if parts[0].shape == shape or parts[0].ndim == 1:
             yield [(slice(None),) * len(shape)]
         return
     if len(shape) > 1 and all(part.ndim == 1 for part in parts):
@@ -153,7 +157,7 @@ def _filled(parts: list[Array], places: Places, shape: Shape) -> Array:
     import numpy as np
 
     if len(parts) == 1:
-        return parts[0]
+        return parts[0].reshape(shape)
     whole = np.empty(shape, parts[0].dtype)
     for part, at in zip(parts, places):
         _at(whole, at)[...] = part

@@ -80,6 +80,11 @@ class OptimizerUpdates:
         self._has_begun: dict[int, bool] = {}  # by the id of an optimizer that steps
         self._handles: list[Removable] = []
 
+    @property
+    def is_inside_another(self) -> bool:
+        """For `begin`: an optimizer that is stepping has this one do it, as ZeroRedundancyOptimizer does."""
+        return len(self._has_begun) > 1
+
     def install(self) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 

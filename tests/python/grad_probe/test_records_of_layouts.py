@@ -41,7 +41,25 @@ def flat(found: Gradients) -> list[Gradients]:
     return [{"w": found["w"].reshape(-1)[:50], "b": found["b"]}, {"w": found["w"].reshape(-1)[50:]}]
 
 
-LAYOUTS: dict[str, Layout] = {"one": one, "copies": copies, "rows": rows, "columns": columns, "flat": flat}
+def one_each(found: Gradients) -> list[Gradients]:
+    return [{"w": found["w"].reshape(-1)}, {"b": found["b"]}]
+
+
+def summands(found: Gradients) -> list[Gradients]:
+    return [
+        {"w": found["w"] - 1, "b": found["b"]},
+        {"w": found["w"] + 1, "b": found["b"], "other": found["b"]},
+    ]
+
+
+LAYOUTS: dict[str, Layout] = {
+    "one": one,
+    "copies": copies,
+    "rows": rows,
+    "columns": columns,
+    "flat": flat,
+    "one each": one_each,
+}
 
 
 def record(folder: Path, layout: Layout, spoil: Callable[[int, int, Gradients], None] | None = None) -> Path:
@@ -66,7 +84,15 @@ def record(folder: Path, layout: Layout, spoil: Callable[[int, int, Gradients], 
 
 @pytest.mark.parametrize(
     "pair",
-    [("one", "rows"), ("one", "columns"), ("flat", "one"), ("copies", "rows"), ("columns", "rows")],
+    [
+        ("one", "rows"),
+        ("one", "columns"),
+        ("flat", "one"),
+        ("copies", "rows"),
+        ("columns", "rows"),
+        ("one", "one each"),
+        ("one each", "rows"),
+    ],
     ids="-".join,
 )
 def test_healthy_pairs_agree(tmp_path: Path, pair: tuple[str, str]) -> None:
@@ -89,6 +115,16 @@ def test_a_shard_with_other_signs_is_named(tmp_path: Path) -> None:
     assert not found.same
     first = found.verdict.findings[0]
     assert (first.step, first.parameter, first.similarity) == (1, "w", 0.75)
+
+
+def test_what_is_no_whole_is_said_and_not_compared(tmp_path: Path) -> None:
+    runs = record(tmp_path / "a", rows), record(tmp_path / "b", summands)
+    verdict = GradComparator.compare_distributed(*runs, tmp_path / "out", pictures=False).verdict
+    assert (verdict.verdict, verdict.ranks[0].compared) == ("incomplete", 2)
+    assert [(one.step, one.parameter, one.reason.partition(": ")[2]) for one in verdict.findings] == [
+        (0, "w", "what its ranks have is no whole of the other run: summands, or another layer"),
+        (0, "other", "only run 2 has a parameter of this name"),
+    ]
 
 
 def test_equal_layouts_are_compared_rank_by_rank(tmp_path: Path) -> None:

@@ -140,6 +140,26 @@ class TestSteps:
             assert record.names(step) == NAMES
             assert float(record.rows(step)["0.weight"]["max"]) == pytest.approx(seen[place], rel=1e-6)
 
+    def test_an_optimizer_that_has_another_one_step_counts_once(self, monitor, record):
+        class Around(torch.optim.SGD):
+            def __init__(self, parameters):
+                super().__init__(parameters, lr=0.1)
+                self.inner = torch.optim.SGD(self.param_groups[0]["params"], lr=0.1)
+
+            def step(self, closure=None):
+                self.inner.step()
+
+        model = small_model()
+        optimizer = Around(model.parameters())
+        monitor(model)
+        for _ in range(3):
+            backward(model)
+            optimizer.step()
+        PrecisionDebugger.stop()
+        assert record.names(2) == NAMES
+        with pytest.raises(FileNotFoundError):
+            record.names(3)
+
     def test_a_closure_that_is_not_called(self, monitor, record):
         class Lazy(torch.optim.SGD):
             def step(self, closure=None):

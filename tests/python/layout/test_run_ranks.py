@@ -122,3 +122,5 @@ def test_against_one_process(tmp_path: Path, fault: str, code: int, said: str) -
     content = json.loads((tmp_path / "out_diagnosis/diagnose.json").read_text())
     cause = content["cause"] or {"name": ""}
     assert said in content["sentence"] or said in cause["name"]
+    (gradients,) = (part for part in content["parts"] if part["part"] == "gradients")
+    assert gradients["status"] == "equal" or fault != "pass", gradients
