@@ -10,6 +10,12 @@ import torch
 from torch import distributed, nn
 
 
+class Ranks:
+    """Of tensor parallelism, None: all; and those beside them that have batches of their own."""
+
+    tensor, data = None, None
+
+
 class Copied(torch.autograd.Function):
     """What all ranks have goes into layers that are cut: gradients are summed."""
 
@@ -23,7 +29,7 @@ class Copied(torch.autograd.Function):
     def backward(context, gradient):
         gradient = gradient.clone()
         if Copied.is_sound:
-            distributed.all_reduce(gradient)
+            distributed.all_reduce(gradient, group=Ranks.tensor)
         return gradient
 
 
@@ -33,7 +39,7 @@ class Summed(torch.autograd.Function):
     @staticmethod
     def forward(context, x):
         x = x.clone()
-        distributed.all_reduce(x)
+        distributed.all_reduce(x, group=Ranks.tensor)
         return x
 
     @staticmethod
@@ -61,8 +67,43 @@ class Gathered(torch.autograd.Function):
         return gradient.chunk(distributed.get_world_size(), context.dim)[distributed.get_rank()], None
 
 
-def share(tensor: torch.Tensor, dim: int, place: int) -> nn.Parameter:
-    part = tensor.detach().chunk(distributed.get_world_size(), dim)[place]
+class Side(torch.autograd.Function):
+    """The parts of all ranks, side by side along the last dimension, of which each has the same loss."""
+
+    @staticmethod
+    def forward(context, x):
+        parts = [torch.empty_like(x) for _ in range(distributed.get_world_size())]
+        distributed.all_gather(parts, x.contiguous())
+        return torch.cat(parts, -1)
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient.chunk(distributed.get_world_size(), -1)[distributed.get_rank()].contiguous()
+
+
+class Whole(torch.autograd.Function):
+    """A weight of shards on ranks that have batches of their own."""
+
+    is_sound = True
+
+    @staticmethod
+    def forward(context, shard, dim):
+        context.dim = dim
+        parts = [torch.empty_like(shard) for _ in range(2)]
+        distributed.all_gather(parts, shard, group=Ranks.data)
+        return torch.cat(parts, dim)
+
+    @staticmethod
+    def backward(context, gradient):
+        gradient = gradient.contiguous()
+        if Whole.is_sound:
+            distributed.all_reduce(gradient, group=Ranks.data)
+        part = gradient.chunk(2, context.dim)[distributed.get_rank(Ranks.data)]
+        return part / 2, None
+
+
+def share(tensor: torch.Tensor, dim: int, place: int, parts: int = 0) -> nn.Parameter:
+    part = tensor.detach().chunk(parts or distributed.get_world_size(Ranks.tensor), dim)[place]
     return nn.Parameter(part.contiguous().clone())
 
 
@@ -75,7 +116,8 @@ class ColumnParallel(nn.Module):
         self.bias = None if whole.bias is None else share(whole.bias, 0, place)
 
     def forward(self, x):
-        return nn.functional.linear(Copied.apply(x), self.weight, self.bias)
+        weight = Whole.apply(self.weight, 1) if Ranks.data else self.weight
+        return nn.functional.linear(Copied.apply(x), weight, self.bias)
 
 
 class RowParallel(nn.Module):
@@ -87,13 +129,14 @@ class RowParallel(nn.Module):
         self.fault = fault
 
     def forward(self, x):
+        weight = Whole.apply(self.weight, 0) if Ranks.data else self.weight
         if self.fault == "bias on each rank":
-            return Summed.apply(nn.functional.linear(x, self.weight, self.bias))
-        return Summed.apply(nn.functional.linear(x, self.weight)) + self.bias
+            return Summed.apply(nn.functional.linear(x, weight, self.bias))
+        return Summed.apply(nn.functional.linear(x, weight)) + self.bias
 
 
 def cut_over_ranks(model: nn.Module, fault: str) -> nn.Module:
-    place = distributed.get_rank()
+    place = distributed.get_rank(Ranks.tensor)
     Copied.is_sound = fault != "backward not reduced"
     wrong = 1 - place if fault == "wrong shard" else place
     for block in model.blocks:
@@ -103,6 +146,67 @@ def cut_over_ranks(model: nn.Module, fault: str) -> nn.Module:
         block.mlp.gate = ColumnParallel(block.mlp.gate, wrong)
         block.mlp.up = ColumnParallel(block.mlp.up, place)
         block.mlp.down = RowParallel(block.mlp.down, place, fault)
+    return model
+
+
+def cut_in_two_directions(model: nn.Module, fault: str) -> nn.Module:
+    """Tensor parallelism of ranks that follow each other, whose weights are cut once more over the others."""
+    rank = distributed.get_rank()
+    pairs = [distributed.new_group(ranks) for ranks in ([0, 1], [2, 3], [0, 2], [1, 3])]
+    Ranks.tensor, Ranks.data = pairs[rank // 2], pairs[2 + rank % 2]
+    Whole.is_sound = fault != "shards not reduced"
+    cut_over_ranks(model, fault)
+    for module in model.modules():
+        if isinstance(module, (ColumnParallel, RowParallel)):
+            dim = 1 if isinstance(module, ColumnParallel) else 0
+            module.weight = share(module.weight, dim, distributed.get_rank(Ranks.data), 2)
+    shards = {id(one.weight) for one in model.modules() if isinstance(one, (ColumnParallel, RowParallel))}
+    for parameter in model.parameters():
+        if id(parameter) not in shards:
+            parameter.register_post_accumulate_grad_hook(_averaged)
+    return model
+
+
+@torch.no_grad()
+def _averaged(parameter: torch.Tensor) -> None:
+    distributed.all_reduce(parameter.grad, group=Ranks.data)
+    parameter.grad /= 2
+
+
+class Words(nn.Module):
+    """Rows of an embedding that is made long enough for all ranks with zeros."""
+
+    def __init__(self, whole: nn.Embedding, place: int) -> None:
+        super().__init__()
+        self.weight = share(_padded(whole.weight), 0, place)
+        self.first = place * len(self.weight)
+
+    def forward(self, x):
+        here = (x >= self.first) & (x < self.first + len(self.weight))
+        rows = nn.functional.embedding((x - self.first) * here, self.weight)
+        return Summed.apply(rows * here[..., None])
+
+
+class Logits(nn.Module):
+    """Of the words of each rank, but of those that there are not."""
+
+    def __init__(self, whole: nn.Linear, place: int, fault: str) -> None:
+        super().__init__()
+        self.weight = share(_padded(whole.weight), 0, place)
+        self.words = len(whole.weight) + (fault == "padding in the softmax")
+
+    def forward(self, x):
+        return Side.apply(nn.functional.linear(Copied.apply(x), self.weight))[..., : self.words]
+
+
+def _padded(weight: torch.Tensor) -> torch.Tensor:
+    return nn.functional.pad(weight.detach(), (0, 0, 0, -len(weight) % distributed.get_world_size()))
+
+
+def cut_by_words(model: nn.Module, fault: str) -> nn.Module:
+    place = distributed.get_rank()
+    model.embed = Words(model.embed, place)
+    model.head = Logits(model.head, place, fault)
     return model
 
 
@@ -126,11 +230,12 @@ class Experts(nn.Module):
         if self.is_cut:
             x = Copied.apply(x)
             weights = Copied.apply(weights) if self.is_sound else weights
-        y = sum(
-            weights[..., self.first + number, None] * expert(x) for number, expert in enumerate(self.experts)
-        )
+        y = sum(weights[..., self.first + number, None] * one for number, one in enumerate(self.outputs(x)))
         self.balance(chosen)
         return Summed.apply(y) if self.is_cut else y
+
+    def outputs(self, x):
+        return [expert(x) for expert in self.experts]
 
     @torch.no_grad()
     def balance(self, chosen) -> None:
@@ -141,14 +246,33 @@ class Experts(nn.Module):
         self.bias += 0.05 * torch.sign(loads.mean() - loads)
 
 
+class GroupedExperts(Experts):
+    """The weights of all experts are one tensor."""
+
+    def __init__(self, width: int, count: int, made) -> None:
+        super().__init__(width, count, made)
+        experts, self.experts = self.experts, None
+        for name in ("gate", "up", "down"):
+            weights = [getattr(expert, name).weight.detach() for expert in experts]
+            setattr(self, name, nn.Parameter(torch.stack(weights)))
+
+    def outputs(self, x):
+        gate, up = (torch.einsum("...i,eoi->e...o", x, one) for one in (self.gate, self.up))
+        return torch.einsum("e...i,eoi->e...o", nn.functional.silu(gate) * up, self.down)
+
+
 def experts_over_ranks(model: nn.Module, fault: str) -> nn.Module:
     """Each rank has some of the experts, numbered anew; all have the same batch."""
     place, world = distributed.get_rank(), distributed.get_world_size()
-    share = len(model.blocks[0].mlp.experts) // world
+    here = len(model.blocks[0].mlp.bias) // world
     wrong = (place + 1) % world if fault == "wrong experts" else place
-    Experts.first, Experts.is_cut, Experts.is_sound = place * share, True, fault != "router not reduced"
+    Experts.first, Experts.is_cut, Experts.is_sound = place * here, True, fault != "router not reduced"
     for block in model.blocks:
-        block.mlp.experts = block.mlp.experts[wrong * share : (wrong + 1) * share]
+        if isinstance(block.mlp, GroupedExperts):
+            for name in ("gate", "up", "down"):
+                setattr(block.mlp, name, share(getattr(block.mlp, name), 0, wrong))
+        else:
+            block.mlp.experts = block.mlp.experts[wrong * here : (wrong + 1) * here]
     return model
 
 

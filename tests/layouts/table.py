@@ -72,6 +72,9 @@ HEALTHY = [
         ("pp tied", 2, ("tied", 1)),
         ("ep", 2, ("moe", 1)),
         ("moe fsdp", 2, ("moe", 1)),
+        ("ep grouped", 2, ("grouped", 1)),
+        ("plain tp+dp", 4, ONE),
+        ("words tp", 2, ("odd words", 1)),
     )
 ]
 HEALTHY += [Pair("one", 1, micro=2), Pair("ddp", 2, micro=2), Pair("fsdp", 2, micro=2)]
@@ -133,6 +136,9 @@ FAULTS = [
     Pair("ep", 2, ("moe", 1), "router not reduced", ("mlp.router.weight",), replicas=True),
     Pair("ep", 2, ("moe", 1), "wrong experts", ("blocks.0.mlp",)),
     Pair("moe fsdp", 2, ("moe", 1), "routing bias not reduced", ("mlp",)),
+    Pair("ep grouped", 2, ("grouped", 1), "wrong experts", ("blocks.0.mlp",)),
+    Pair("plain tp+dp", 4, fault="shards not reduced", accepts=("gradient blocks.1.",)),
+    Pair("words tp", 2, ("odd words", 1), "padding in the softmax", ("head",)),
 ]
 
 

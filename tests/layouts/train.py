@@ -12,7 +12,16 @@ import os
 from contextlib import nullcontext
 
 import torch
-from by_hand import Experts, Gathered, cut_over_ranks, experts_over_ranks, stage_of
+from by_hand import (
+    Experts,
+    Gathered,
+    GroupedExperts,
+    cut_by_words,
+    cut_in_two_directions,
+    cut_over_ranks,
+    experts_over_ranks,
+    stage_of,
+)
 from torch import distributed, nn
 
 VOCABULARY, WIDTH, BLOCKS, BATCH, LENGTH = 64, 32, 2, 8, 16
@@ -89,10 +98,10 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, width: int, experts: int) -> None:
+    def __init__(self, width: int, experts: int, kind: type) -> None:
         super().__init__()
         self.norm1, self.attention = Norm(width), Attention(width)
-        self.norm2, self.mlp = Norm(width), Experts(width, experts, MLP) if experts else MLP(width)
+        self.norm2, self.mlp = Norm(width), kind(width, experts, MLP) if experts else MLP(width)
         self.dropout = nn.Identity()
 
     def forward(self, x):
@@ -101,12 +110,12 @@ class Block(nn.Module):
 
 
 class Llama(nn.Module):
-    def __init__(self, experts: int = 0) -> None:
+    def __init__(self, experts: int = 0, kind: type = Experts, words: int = VOCABULARY) -> None:
         super().__init__()
-        self.embed = nn.Embedding(VOCABULARY, WIDTH)
-        self.blocks = nn.ModuleList(Block(WIDTH, experts) for _ in range(BLOCKS))
+        self.embed = nn.Embedding(words, WIDTH)
+        self.blocks = nn.ModuleList(Block(WIDTH, experts, kind) for _ in range(BLOCKS))
         self.norm = Norm(WIDTH)
-        self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        self.head = nn.Linear(WIDTH, words, bias=False)
 
     def forward(self, x):
         """x: tokens, or what the stage of a pipeline before this one computed."""
@@ -137,8 +146,12 @@ def laid_out(model: nn.Module, layout: str, fault: str) -> nn.Module:
         for block in model.blocks:
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)
-    if layout == "ep":
+    if layout in ("ep", "ep grouped"):
         return experts_over_ranks(model, fault)
+    if layout == "plain tp+dp":
+        return cut_in_two_directions(model, fault)
+    if layout == "words tp":
+        return cut_by_words(model, fault)
     if layout.startswith("cp"):
         Attention.is_zigzag = layout == "cp zigzag"
         Gathered.is_sound = fault != "gather not reduced"
@@ -201,13 +214,16 @@ def main() -> None:
     asked = parser.parse_args()
     world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     layout, fault = asked.layout, asked.fault
-    if world == 1 and layout not in ("one", "tied", "moe"):
+    if world == 1 and layout not in ("one", "tied", "moe", "grouped", "odd words"):
         layout, fault = "one", ""
     torch.set_num_threads(1)
     if world > 1:
         distributed.init_process_group("gloo")
     torch.manual_seed(rank if fault == "seeds of ranks" else 0)
-    plain = Llama(4 if "moe" in layout or layout == "ep" else 0).to(getattr(torch, asked.dtype))
+    words = VOCABULARY - 1 if "words" in layout else VOCABULARY
+    experts = 4 if layout in ("moe", "moe fsdp", "ep", "grouped", "ep grouped") else 0
+    plain = Llama(experts, GroupedExperts if "grouped" in layout else Experts, words)
+    plain = plain.to(getattr(torch, asked.dtype))
     if "tied" in layout:
         plain.head.weight = plain.embed.weight
         plain.embed.weight.data.mul_(WIDTH**-0.5)
@@ -228,6 +244,10 @@ def main() -> None:
         "tied",
         "moe",
         "ep",
+        "grouped",
+        "ep grouped",
+        "odd words",
+        "words tp",
         "pp tied",
         "tp",
         "tp+sp",
@@ -237,12 +257,12 @@ def main() -> None:
         "pp",
         "pp renumbered",
     )
-    shares = 1 if layout in whole else {"tp+dp": world // 2}.get(layout, world)
-    place = {"tp+dp": rank // 2}.get(layout, rank) if shares > 1 else 0
+    shares = 1 if layout in whole else world // 2 if "tp+dp" in layout else world
+    place = (rank // 2 if "tp+dp" in layout else rank) if shares > 1 else 0
     pipeline = Pipeline(model, asked.micro, layout, fault) if layout.startswith("pp") else None
     for step in range(3):
         generator = torch.Generator().manual_seed(step)
-        tokens = torch.randint(0, VOCABULARY, (BATCH, LENGTH + 1), generator=generator)
+        tokens = torch.randint(0, words, (BATCH, LENGTH + 1), generator=generator)
         if pipeline is not None:
             pipeline.train_step(optimizer, tokens)
         else:

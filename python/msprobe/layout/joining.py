@@ -6,6 +6,7 @@ compares them.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import Counter
@@ -285,8 +286,8 @@ class _Learned:
 
     @property
     def cut(self) -> list[str]:
-        """Along a dimension."""
-        return [name for name, lies in self._lies.items() if lies.dim is not None]
+        """Along dimensions."""
+        return [name for name, lies in self._lies.items() if lies.dims]
 
     def put_together(self, run: Logical, other: State) -> None:
         """Into the state of the run, what is known how; the others become reasons."""
@@ -314,8 +315,9 @@ class _Learned:
             self._lies[parameter] = _COPIES
             return
         ranks = tuple(sorted(full if len(unique) == 1 else unique.values()))
-        for dim in (*range(len(shape)), None):
-            lies = _Lies(ranks, dim, tuple(shape))
+        places = range(len(shape))
+        for dims in (*((dim,) for dim in places), *itertools.combinations(places, 2), ()):
+            lies = _Lies(ranks, dims, tuple(shape))
             found = _whole_of(entries, lies)
             if found is not None and found["shape"] == shape and _is_same(found, whole):
                 self._lies[parameter] = lies
@@ -328,9 +330,12 @@ class _Lies:
 
     ranks: tuple[int, ...] = ()
     """In the order of the shards; empty: each rank has a copy."""
-    dim: int | None = None
-    """Along which they lie side by side; None: they are copies, or pieces of all elements in a row."""
+    dims: tuple[int, ...] = ()
+    """Along which they lie side by side, or in a grid; none: they are copies, or pieces of all elements in a
+    row.
+    """
     shape: tuple[int, ...] = ()
+    """Of the whole."""
 
 
 _COPIES = _Lies()
@@ -346,15 +351,28 @@ def _whole_of(entries: dict[int, Entry], lies: _Lies | None) -> Entry | None:
     shapes = [shape for part in parts if (shape := shape_of(part)) is not None]
     if len(shapes) < len(lies.ranks):
         return None
-    if lies.dim is None:
+    if not lies.dims:
         return added(parts, lies.shape) if all(len(shape) == 1 for shape in shapes) else None
-    dim = lies.dim
-    if any(len(shape) <= dim for shape in shapes):
+    if any(len(shape) <= max(lies.dims) for shape in shapes):
         return None
+    if len(lies.dims) > 1:
+        return added(parts, lies.shape) if _is_grid(shapes, lies.shape) else None
+    (dim,) = lies.dims
     others = [[*shape[:dim], *shape[dim + 1 :]] for shape in shapes]
     if any(other != others[0] for other in others):
         return None
-    return added(parts, [*shapes[0][:dim], sum(shape[dim] for shape in shapes), *shapes[0][dim + 1 :]])
+    found = [*shapes[0][:dim], sum(shape[dim] for shape in shapes), *shapes[0][dim + 1 :]]
+    # Zeros behind the end, as a vocabulary has that is made long enough for all ranks.
+    if others[0] == [*lies.shape[:dim], *lies.shape[dim + 1 :]] and found[dim] > lies.shape[dim]:
+        return added(parts, lies.shape, zeros=math.prod(found) - math.prod(lies.shape))
+    return added(parts, found)
+
+
+def _is_grid(shapes: list[list[int]], whole: tuple[int, ...]) -> bool:
+    """How many shards there have to be, their elements tell."""
+    first = shapes[0]
+    fits = len(first) == len(whole) and all(part and size % part == 0 for part, size in zip(first, whole))
+    return fits and all(shape == first for shape in shapes)
 
 
 def _only(entries: dict[int, Entry], *, is_partial: bool) -> Entry | None:

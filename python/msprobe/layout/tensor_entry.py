@@ -107,13 +107,14 @@ def is_constant(entry: object) -> bool:
     return isinstance(entry, dict) and entry.get("min") is not None and entry.get("min") == entry.get("max")
 
 
-def added(parts: Sequence[Entry], shape: Sequence[int]) -> Entry | None:
-    """The whole of shape `shape` of its shards, which are disjoint. None where they do not cover it.
+def added(parts: Sequence[Entry], shape: Sequence[int], zeros: int = 0) -> Entry | None:
+    """The whole of shape `shape` of its shards, which are disjoint. None where they do not cover it. zeros:
+    how many elements of the shards are no part of it.
 
     Sketches are there where all shards have one that was taken at their places in the whole.
     """
     counts = [elements(part) for part in parts]
-    if not parts or sum(counts) != math.prod(shape):
+    if not parts or sum(counts) != math.prod(shape) + zeros:
         return None
     first = parts[0]
     whole: Entry = {key: first[key] for key in ("requires_grad", "dtype") if key in first}
@@ -123,7 +124,7 @@ def added(parts: Sequence[Entry], shape: Sequence[int]) -> Entry | None:
         return None
     whole["min"] = min((part["min"] for part in full if part.get("min") is not None), default=None)
     whole["max"] = max((part["max"] for part in full if part.get("max") is not None), default=None)
-    total = sum(counts)
+    total = sum(counts) - zeros
     whole["mean"] = (
         math.fsum(part["mean"] * count for part, count in zip(parts, counts) if count) / total
         if total

@@ -136,6 +136,27 @@ def flat_shards(values: dict[str, torch.Tensor]) -> list[State]:
     return [of_rank(values, rank, lambda *one, rank=rank: cut(rank, *one)) for rank in range(2)]
 
 
+def in_two_directions(values: dict[str, torch.Tensor]) -> list[State]:
+    """Plain shards in a grid of two rows and two columns; the norm is a copy."""
+
+    def made(kind: str, rank: int) -> dict[str, Any]:
+        cut = values[kind + "fc.weight"].chunk(2, 0)[rank // 2].chunk(2, 1)[rank % 2]
+        return {"fc.weight": entry(cut.contiguous()), "norm.weight": entry(values[kind + "norm.weight"])}
+
+    return on_each(4, made)
+
+
+def padded(values: dict[str, torch.Tensor]) -> list[State]:
+    """Plain shards of a weight that was made longer with zeros."""
+
+    def made(kind: str, rank: int) -> dict[str, Any]:
+        longer = torch.nn.functional.pad(values[kind + "fc.weight"], (0, 0, 0, 6))
+        cut = longer.chunk(2, 0)[rank].contiguous()
+        return {"fc.weight": entry(cut), "norm.weight": entry(values[kind + "norm.weight"])}
+
+    return on_each(2, made)
+
+
 def stages(values: dict[str, torch.Tensor]) -> list[State]:
     """Of a pipeline; the second one has a name of the first one for its only layer."""
 

@@ -14,7 +14,9 @@ from cut_by_hand import (
     copied,
     entry,
     flat_shards,
+    in_two_directions,
     one,
+    padded,
     plain_shards,
     random_values,
     rounded,
@@ -112,15 +114,17 @@ def test_a_value_that_is_off_is_named(
     assert fault.removeprefix("g.") in found.cause.name
 
 
-@pytest.mark.parametrize("layout", [flat_shards, stages, summands])
+@pytest.mark.parametrize("layout", [flat_shards, stages, summands, in_two_directions, padded])
 def test_other_layouts_are_joined_too(tmp_path: Path, values: dict[str, torch.Tensor], layout: Any) -> None:
     for sides in ((one(values), layout(rounded(values))), (layout(values), one(rounded(values)))):
         found = answer(tmp_path / str(len(sides[0])), *sides)
         assert found.status == "rounding", found.sentence
-    off = {**rounded(values), "g.norm.weight": values["g.norm.weight"] * 0.5}
-    found = answer(tmp_path / "off", one(values), layout(off))
-    assert found.cause is not None
-    assert found.cause.name == "gradient norm.weight"
+        assert not any("nothing says how it lies" in left.reason for left in found.not_compared)
+    for name in NAMES:
+        off = {**rounded(values), f"g.{name}": values[f"g.{name}"] * 0.5}
+        found = answer(tmp_path / f"off {name}", one(values), layout(off))
+        assert found.cause is not None
+        assert found.cause.name == f"gradient {name}"
 
 
 def test_another_number_of_micro_batches_is_another_layout(
