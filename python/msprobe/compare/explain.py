@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.compare.inputs import Paths, find_pairs
 from msprobe.files.json_file import read_object
+from msprobe.files.ranges import numbers
+from msprobe.files.regular_file import is_there
 from msprobe.native import FormatError, InvalidArgument, core
 from msprobe.result import Result
 from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from msprobe._core import StepWalk
     from msprobe.result import Cell
@@ -73,30 +74,39 @@ def explain(
     steps: Collection[int] | None = None,
     ranks: Collection[int] | None = None,
 ) -> Explanation:
-    """`answer`: what `msprobe compare` or `msprobe diagnose` wrote. `place`: of a record, an item or a
-    parameter, or the path of a module. Without `steps` the first step counts in which the place differs.
+    """`answer`: what `msprobe compare`, `diagnose` or `graph` wrote. `place`: of a record, an item or
+    a parameter, or the path of a module. Without `steps` the first step counts in which the place differs.
     Raises InvalidArgument (with the closest names, where nothing of this name differs), FormatError, IoError.
     """
-    paths = _paths_of(answer)
+    file, content = _read(answer)
+    pairing = {"fuzzy": content["inputs"]["fuzzy"], "data_mapping": content["inputs"]["names"]}
     before: dict[int, StepWalk] = {}
     names: dict[str, None] = {}
     found: list[Explained] = []
-    for files in find_pairs(paths, ranks=ranks).pairs:
-        if files.target.name != "dump.json" or (found and steps is None and files.step > found[-1].step):
+    pairs = [one for one in content["pairs"] if not one["debug"]]
+    for key, wanted in (("step", steps), ("rank", ranks)):
+        there = sorted({one[key] for one in pairs})
+        if missing := sorted(set(wanted or ()) - set(there)):
+            raise InvalidArgument(f"{answer}: there is no {key} {missing[0]}, only {numbers(key, there)}")
+    for one in pairs:
+        step, rank = one["step"], one["rank"]
+        if ranks is not None and rank not in ranks:
             continue
-        pair = core.open_dump_pair(files.target, files.reference)
+        if found and steps is None and step > found[-1].step:
+            break
+        pair = core.open_dump_pair(*_dumps(file, one), **pairing)
         if pair.mode == "real_data":
             pair.measure()
         seen: list[dict[str, Any]] = []
-        walk = pair.walk(step=files.step, rank=files.rank, before=before.get(files.rank), places=seen)
-        before[files.rank] = walk
-        if steps is not None and files.step not in steps:
+        walk = pair.walk(step=step, rank=rank, before=before.get(rank), places=seen)
+        before[rank] = walk
+        if steps is not None and step not in steps:
             continue
-        here = [*_measured(seen, files.step, files.rank), *_without_distance(walk)]
+        here = [*_measured(seen, step, rank), *_without_distance(walk)]
         names.update(dict.fromkeys(one.name for one in here))
         found += [one for one in here if _is_meant(place, one.name)]
     if not found:
-        close = difflib.get_close_matches(place, list(names), _CLOSE, 0.3)
+        close = difflib.get_close_matches(place, list(names), _CLOSE, 0)
         what = f"; the closest names: {', '.join(close)}" if close else ""
         raise InvalidArgument(f"{printable(place)}: no place of this name differs{printable(what)}")
     return Explanation(tuple(found[:_MOST]), max(0, len(found) - _MOST))
@@ -135,28 +145,40 @@ def _is_meant(place: str, name: str) -> bool:
     return name == place or name.startswith(f"{place}.") or f".{place}." in f".{name}."
 
 
-def _paths_of(answer: Path) -> Paths:
-    """The dumps that an answer was made of."""
+def _read(answer: Path) -> tuple[Path, Mapping[str, Any]]:
+    """The verdict of the dumps that an answer was made of, and its file."""
     candidates = [answer, answer / "verdict.json", answer / "dump" / "verdict.json"]
     file = next((path for path in candidates if path.is_file()), None)
     if file is None:
         raise InvalidArgument(
-            f"{answer}: expected a folder of msprobe compare or diagnose, with verdict.json"
+            f"{answer}: expected an answer of msprobe compare, diagnose or graph about dumps, with "
+            "verdict.json; that of a hunt is in its folder diagnosis"
         )
-    content = read_object(str(file), 'an object with "inputs"')
-    inputs = content.get("inputs")
-    sides = [inputs.get(side) if isinstance(inputs, dict) else None for side in ("target", "reference")]
-    if not all(isinstance(side, str) for side in sides):
-        raise FormatError(f'{file}: expected "inputs" with "target" and "reference"')
-    target, reference = (Path(str(side)) for side in sides)
-    for path in (target, reference):
-        if not path.exists():
+    content = read_object(str(file), 'an object with "pairs"')
+    pairs, inputs = content.get("pairs"), content.get("inputs")
+    if not isinstance(pairs, list) or not all(isinstance(one, dict) for one in pairs):
+        raise InvalidArgument(
+            f"{file}: expected a comparison of dumps, of msprobe compare, diagnose or graph: no other answer "
+            "has places; record both runs with msprobe run, and ask msprobe diagnose"
+        )
+    keys = {"step", "rank", "debug", "files"}
+    if not isinstance(inputs, dict) or not {"fuzzy", "names"} <= inputs.keys():
+        raise FormatError(f'{file}: expected "inputs" with "fuzzy" and "names": compare the dumps again')
+    if not all(keys <= one.keys() for one in pairs):
+        raise FormatError(f'{file}: expected "pairs" with {", ".join(sorted(keys))}: compare the dumps again')
+    return file, content
+
+
+def _dumps(file: Path, pair: dict[str, Any]) -> tuple[Path, Path]:
+    """What was judged, target and reference."""
+    found = Path(pair["files"]["target"]), Path(pair["files"]["reference"])
+    for path in found:
+        if not is_there(path):
             raise InvalidArgument(
                 f"{path}: the dump that {file} was made of is not there; a relative path begins in the "
                 "folder in which the command ran"
             )
-    offset = inputs.get("offset") if isinstance(inputs, dict) else None
-    return Paths(target, reference, offset=offset if isinstance(offset, int) else None)
+    return found
 
 
 def as_json(result: Explanation) -> str:

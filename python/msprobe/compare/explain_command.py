@@ -12,8 +12,8 @@ from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import Parser, add_screen
 
 _EPILOG = """exit code: 0 it is explained, 2 an error.
-ANSWER: what msprobe compare or msprobe diagnose wrote. PLACE: the name of a record, an item, a parameter or a
-setting, or the path of a module, as the answer or a table has them.
+ANSWER: what msprobe compare, diagnose or graph wrote about dumps. PLACE: the name of a record, an item, a
+parameter or a setting, or the path of a module, as the answer has them.
 example: msprobe explain answer layers.1.norm1"""
 
 

@@ -17,7 +17,7 @@ from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Literal
 
     from msprobe._core import Finding, Verdict
@@ -51,6 +51,10 @@ class CompareResult(Result):
     seconds: float = 0
     offset: int = 0
     """The step of the reference at which the target begins. Steps are those of the reference."""
+    fuzzy: bool = False
+    """Names were paired without counts."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Names of items that the user paired."""
 
     @property
     def status(self) -> Status:

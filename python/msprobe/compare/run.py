@@ -177,6 +177,8 @@ def _conclude(
         pairs=pairs,
         left_out=[*inputs.left_out, *(one for part in parts for one in part.left_out)],
         offset=inputs.offset,
+        fuzzy=options.fuzzy,
+        names=options.data_mapping,
         noise=list(noise),
         seconds=time.monotonic() - start,
     )

@@ -49,6 +49,8 @@ def _content(result: CompareResult, culprits: list[Culprit]) -> dict[str, object
             "output": str(result.output),
             "noise": [str(path) for path in result.noise],
             "offset": result.offset,
+            "fuzzy": result.fuzzy,
+            "names": dict(result.names),
         },
     }
 
@@ -67,6 +69,7 @@ def _pair_content(pair: PairResult) -> dict[str, object]:
     return {
         "step": pair.step,
         "rank": pair.rank,
+        "files": {"target": str(pair.target), "reference": str(pair.reference)},
         "mode": pair.mode,
         "debug": pair.is_debug,
         "table": None if pair.table is None else str(pair.table),
