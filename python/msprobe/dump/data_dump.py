@@ -18,7 +18,7 @@ from msprobe.dump.training_state import TrainingState
 from msprobe.hooks.calls import CallRange, around_every_batch
 from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
 from msprobe.native import Error, InvalidArgument, import_torch, log, torch_adapter
-from msprobe.training.model_parts import named_buffers, named_parameters
+from msprobe.training.model_parts import parameters_and_buffers
 from msprobe.training.wanted_steps import WantedSteps, rank_in_group
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class DataDump:
         self._section = config.section
         self._model = model
         self._waits = waits
+        self._only_evidence = only_evidence
         self._watched: object = None
         self._others: dict[str, nn.Module] = {}  # by their prefixes
         self._step = 0
@@ -121,7 +122,8 @@ class DataDump:
         directory = self._directory()
         if not directory or not self._open(directory):
             return
-        self._session.note_known(self._held())
+        if self._only_evidence:
+            self._session.note_known(self._held())
         self._training_state.begin_step(model, directory, watches=tokens is not None)
         if self._hooks is None:
             self._renew_hooks()
@@ -367,7 +369,7 @@ class DataDump:
             tensor
             for root in (*roots, *self._others.values())
             if root is not None
-            for _, tensor in (*named_parameters(root), *named_buffers(root))
+            for tensor in parameters_and_buffers(root)
         ]
 
     def _watch(self, model: object) -> None:

@@ -63,7 +63,8 @@ class _Regions:
         if id(exchange) in self._installed:
             return
         self._installed[id(exchange)] = exchange
-        self.follow()
+        if not self._originals:  # else they are followed; a step installs hundreds
+            self.follow()
         if not self.is_open:
             exchange.put()
 

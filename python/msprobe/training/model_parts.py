@@ -81,6 +81,13 @@ def parameters(root: Any) -> Iterator[Any]:
     return (parameter for _, parameter in named_parameters(root))
 
 
+def parameters_and_buffers(root: Any) -> Iterator[Any]:
+    """Of all modules, in one walk; what several share comes as often."""
+    for module in modules(root):
+        for kind in ("_parameters", "_buffers"):
+            yield from (tensor for tensor in _stored(module, kind) if tensor is not None)
+
+
 def is_training(module: Any) -> bool:
     """Whether it is in training mode."""
     return bool(object.__getattribute__(module, "__dict__").get("training", True))
