@@ -124,6 +124,7 @@ def joined_calls(
     tensors that are put together of files.
     """
     joined = JoinedCalls()
+    of_modules = [_by_module(known) for known in parameters]
     scale: float | None = None
     for (path, direction), ours in sides[0].items():
         theirs = sides[1].get((path, direction))
@@ -142,7 +143,7 @@ def joined_calls(
         by = scale if direction == "backward" and scale is not None else 1.0
         for parts, pair in zip(zip(ours.parts, theirs.parts), zip(*wholes)):
             files.write(parts, pair, by)
-        weights = tuple(_parameters(path, known) if direction == "forward" else {} for known in parameters)
+        weights = [known.get(path, {}) if direction == "forward" else {} for known in of_modules]
         for one in weights[0].keys() & weights[1].keys() & ours.weights.keys() & theirs.weights.keys():
             files.write((ours.weights[one], theirs.weights[one]), (weights[0][one], weights[1][one]))
         joined.has_files |= files.are_there
@@ -290,7 +291,11 @@ def _written(whole: Entry, shape: list[int]) -> Entry:
     return {"type": "torch.Tensor", "dtype": whole["dtype"], "shape": shape} | numbers | kept
 
 
-def _parameters(path: str, known: State) -> State:
-    """Those of the module itself."""
-    mine = {name.rpartition(".")[2]: one for name, one in known.items() if name.rpartition(".")[0] == path}
-    return {name: _written(one, shape_of(one) or []) for name, one in mine.items() if isinstance(one, dict)}
+def _by_module(parameters: State) -> dict[str, State]:
+    """Those of each module itself, by its path, as dump.json has them."""
+    found: dict[str, State] = {}
+    for name, one in parameters.items():
+        if isinstance(one, dict):
+            path, _, own = name.rpartition(".")
+            found.setdefault(path, {})[own] = _written(one, shape_of(one) or [])
+    return found

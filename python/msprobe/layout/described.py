@@ -163,7 +163,8 @@ def place_shards(states: dict[int, State], description: Description | None) -> N
             shapes.setdefault((name, lies), {})[tuple(lies.coordinate(rank))] = shape
     for rank, here in found.items():
         places = {name: _place(lies, rank, shape, shapes[name, lies]) for name, (lies, shape) in here.items()}
-        _annotate(states[rank], places)
+        if places:
+            _annotate(states[rank], places)
 
 
 def _check_size(states: dict[int, State], description: Description) -> None:

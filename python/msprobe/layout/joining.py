@@ -6,10 +6,12 @@ compares them.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import math
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +111,21 @@ def joined(reference: Path, target: Path, output: Path, offset: int) -> Joined |
         return None
 
 
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Records that are read have no cycles; a collector that looks for some walks all of them again and
+    again, a quarter of the time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_without_collector()
 def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> Joined:
     """Writes below `output` what both runs have of each step. offset: as that of compare. Raises
     NothingToCompare and IoError.

@@ -10,6 +10,7 @@ import hashlib
 import math
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -69,8 +70,13 @@ def digest_of(entry: Entry) -> int | None:
 def _sketched(entry: Entry) -> bytes:
     """Empty: there is no sketch of this form."""
     text = entry.get("sketch")
+    return _content(text) if isinstance(text, str) else b""
+
+
+@lru_cache(maxsize=1 << 13)  # an entry is asked several times
+def _content(text: str) -> bytes:
     try:
-        content = base64.b64decode(text, validate=True) if isinstance(text, str) else b""
+        content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return b""
     known = len(content) in (_HEAD.size, _HEAD.size + _TAIL.size) and content[0] == _FORM
