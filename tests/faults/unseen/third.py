@@ -265,7 +265,7 @@ HEALTHY = (
         ("Faces().to(DTYPE)", "Faces().to(DTYPE, memory_format=torch.channels_last)"),
         ("called(x, who)", "called(x.contiguous(memory_format=torch.channels_last), who)"),
     ),
-    healthy("arcface.compiled", *COMPILED, both=BF16),
+    healthy("arcface.fused", *FUSED, both=BF16),
     healthy(
         "tree.renamed",
         ("self.of_word", "self.ioux"),
