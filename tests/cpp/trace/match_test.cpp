@@ -103,6 +103,22 @@ TEST_CASE("match: a call that only one run has shifts the counts of the later on
               "Torch.add.3.forward = Torch.add.2.forward (aligned)"});
 }
 
+TEST_CASE("match: of calls of equal shapes those are paired whose tensors need gradients alike") {
+  const auto needs = [](const char* gradient) {
+    return R"({"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "requires_grad": )" +
+           std::string(gradient) + "}";
+  };
+  const std::string both = record("Torch.mul.0.forward", needs("false")) + ", " +
+                           record("Torch.mul.1.forward", needs("true")) + ", ";
+  const std::string end = record("Torch.sum.0.forward", needs("false"));
+  const Trace target = trace_of(both + end);
+  const Trace reference = trace_of(both + record("Torch.mul.2.forward", needs("false")) + ", " + end);
+  CHECK(told(target, reference, match(target, reference)) ==
+        Lines{"Torch.mul.0.forward = Torch.mul.0.forward (exact)",
+              "Torch.mul.1.forward = Torch.mul.1.forward (exact)",
+              "Torch.sum.0.forward = Torch.sum.0.forward (exact)", "only Torch.mul.2.forward"});
+}
+
 TEST_CASE("match: a backward record follows its forward record") {
   const std::string tensor = leaf("[2]", "torch.float32");
   const Trace target =

@@ -53,7 +53,7 @@ void align_by_table(const Gap& gap, Pairs& pairs) {
       std::uint64_t best = skip_target ? above[j + 1] : score[j];
       std::uint8_t step = skip_target ? kSkipTarget : kSkipReference;
       if (a.what == b.what) {
-        const std::uint64_t paired = above[j] + kPair + (a.detail == b.detail ? 1 : 0);
+        const std::uint64_t paired = above[j] + kPair + (a.is_like(b) ? 1 : 0);
         if (paired > best) {
           best = paired;
           step = kPaired;
@@ -153,6 +153,7 @@ class Differences {
 Token token_of(std::string_view what, const Trace& trace, const Record& record) {
   const std::hash<std::string_view> hash;
   std::size_t detail = 0;
+  std::uint64_t flags = 0;
   const auto add = [&detail](std::size_t value) {
     detail = detail * 0x9e3779b97f4a7c15ULL + value + (detail >> 29);
   };
@@ -160,14 +161,15 @@ Token token_of(std::string_view what, const Trace& trace, const Record& record) 
     add(hash(trace.text(item.shape)));
     const auto dtype = item.element_type();  // frameworks name one in other ways
     add(dtype ? static_cast<std::size_t>(*dtype) : hash(trace.text(item.dtype)));
+    if (item.requires_grad) flags = flags * 3 + (*item.requires_grad ? 2 : 1);
   }
-  return {.what = hash(what), .detail = detail};
+  return {.what = hash(what), .detail = detail, .flags = flags};
 }
 
 Pairs align(std::span<const Token> target, std::span<const Token> reference) {
   Pairs pairs;
   Gap gap{.target = target, .reference = reference};
-  trim(gap, pairs, [](const Token& a, const Token& b) { return a.what == b.what && a.detail == b.detail; });
+  trim(gap, pairs, [](const Token& a, const Token& b) { return a.is_like(b); });
   if (gap.target.size() * gap.reference.size() > kLargestTable) {
     trim(gap, pairs, [](const Token& a, const Token& b) { return a.what == b.what; });
   }

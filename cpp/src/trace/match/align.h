@@ -16,6 +16,12 @@ namespace msprobe::trace {
 struct Token {
   std::uint64_t what = 0;    // the operator: only equal ones are paired
   std::uint64_t detail = 0;  // shapes and dtypes: pairs in which they are equal count more
+  std::uint64_t flags = 0;   // which tensors need gradients, of equal shapes; 0: not recorded
+
+  bool is_like(const Token& other) const noexcept {
+    return what == other.what && detail == other.detail &&
+           (flags == other.flags || flags == 0 || other.flags == 0);
+  }
 };
 
 /// Of a record of the operator `what`.
