@@ -94,6 +94,12 @@ void Calls::find_zones() {
       zones_[i] = Zone::kClipping;
     }
   }
+  in_backward_.resize(count());
+  bool goes_on = false;
+  for (std::uint32_t i = count(); i-- > 0;) {
+    if (!after_backward_[i] || is_backward(name(i))) goes_on = after_backward_[i];
+    in_backward_[i] = goes_on && !is_backward(name(i));
+  }
 }
 
 // ---- calls of equal names that are something else
@@ -334,6 +340,12 @@ std::string shown(const Trace& trace, const Item& item) {
   if (item.kind == Item::Kind::kNull) return "None";
   if (item.kind != Item::Kind::kTensor) return std::string(trace.text(item.value));
   return std::string(trace.text(item.dtype)) + " " + std::string(trace.text(item.shape));
+}
+
+std::string_view word_of(trace::NoMatchReason reason) {
+  return reason == trace::NoMatchReason::kShape   ? "another shape"
+         : reason == trace::NoMatchReason::kDtype ? "another dtype"
+                                                  : "absent";
 }
 
 }  // namespace msprobe::verdict

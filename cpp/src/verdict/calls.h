@@ -64,6 +64,8 @@ class Calls {
   Zone zone(std::uint32_t record) const noexcept { return zones_[record]; }
   /// Behind the backward pass, outside of modules.
   bool is_after_backward(std::uint32_t record) const noexcept { return after_backward_[record]; }
+  /// Outside of modules, and the backward pass goes on behind it: an autograd function calls it.
+  bool is_in_backward(std::uint32_t record) const noexcept { return in_backward_[record]; }
   /// The record of the reference that this one is paired with; kNoMatch: none.
   std::uint32_t counterpart(std::uint32_t record) const noexcept { return matches_.of_target[record].index; }
   bool is_paired(std::uint32_t record) const noexcept {
@@ -157,6 +159,7 @@ class Calls {
   std::vector<std::string_view> parents_;
   std::vector<Zone> zones_;
   std::vector<bool> after_backward_;
+  std::vector<bool> in_backward_;
   std::vector<bool> mispaired_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>>
       reference_only_;  // items, by record of the reference
@@ -167,5 +170,7 @@ class Calls {
 
 /// A value for a sentence: "None", dtype and shape of a tensor, else its text.
 std::string shown(const Trace& trace, const Item& item);
+/// Why an item has no counterpart.
+std::string_view word_of(trace::NoMatchReason reason);
 
 }  // namespace msprobe::verdict

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include "base/non_finite.h"
+
 namespace msprobe::compare {
 namespace {
 
@@ -29,9 +31,9 @@ std::optional<KnownValues::Values> KnownValues::values_of(const metrics::TensorF
   values.balance = span > 0 ? (*facts.max + *facts.min) / span : std::copysign(1.0, *facts.max);
   const double largest = std::max(std::abs(*facts.min), std::abs(*facts.max));
   values.largest = largest;
-  if (facts.is_exact && facts.norm && std::isfinite(*facts.norm) && largest > 0) {
-    values.norm = *facts.norm / largest;
-  }
+  // Records of 16 bits have a norm that is rounded to them, and sketches have it in double.
+  const double norm = facts.sketch ? std::abs(facts.sketch->norm) : facts.norm.value_or(kNaN);
+  if (facts.is_exact && std::isfinite(norm) && largest > 0) values.norm = norm / largest;
   return values;
 }
 

@@ -39,7 +39,8 @@ constexpr std::array kRuleRows{
             "sqrt(e): an error e takes a share e of the elements to the other side"},
     RuleRow{"R6 update", "what an optimizer moved, and its states that hold steps and no gradients",
             "two steps of each element at most: elements whose gradient is 0 but "
-            "for rounding move in any direction. How long a step is, is known from the reference"},
+            "for rounding move in any direction. How long a step is, is known from the reference; of equal "
+            "weights, gradients, states and settings it is the same"},
     RuleRow{"R7 negligible", "gradients and states",
             "measured against `negligible` of the typical one of all parameters at least"},
     RuleRow{

@@ -120,10 +120,19 @@ class StateWalk {
     for (std::size_t call = 0; call < std::min(ours.size(), theirs.size()); ++call) {
       const std::string prefix = ours.size() > 1 ? "inputs." + std::to_string(call) + "." : "inputs.";
       named(FindingKind::kInputData, Phase::kInputs, "input", ours[call]["tensors"], theirs[call]["tensors"],
-            prefix, Reason::kInputDiffers, place_of);
+            prefix, Reason::kInputDiffers,
+            [&](const EntryPair& entry) { return call == 0 ? place_of(entry) : given_again(entry); });
     }
     walk().divided_otherwise = ours.size() != theirs.size();
     found_.add_counts(Phase::kInputs, "model", "the model is called", ours.size(), theirs.size());
+  }
+
+  // What is given to another call of a model, as the state of a recurrent one, may be a result of this step.
+  Place given_again(const EntryPair& entry) const {
+    const auto facts = tensor_of(*entry.reference);
+    const metrics::Distance* made = facts && model_.given_again ? calls_.results.find(*facts) : nullptr;
+    return made == nullptr ? place_of(entry)
+                           : made_of(entry, Gain::kSum, {source_of(*made, tensor_of(*facts))});
   }
 
   void other_names() {
@@ -140,13 +149,16 @@ class StateWalk {
   Place parameter_place(const EntryPair& entry) const {
     const auto facts = tensor_of(*entry.reference);
     if (before_ == nullptr || !facts) return place_of(entry);
-    if (const metrics::Distance* updated = before_->updated.find(*facts)) {
-      return made_of(entry, Gain::kSum, {source_of(*updated, tensor_of(*facts))});
-    }
     const auto left = before_->left.find(entry.name);
     const auto earlier = before_->parameters.find(entry.name);
-    if (left == before_->left.end() || earlier == before_->parameters.end())
-      return through_all(entry, before_->noise);
+    const bool is_known = left != before_->left.end() && earlier != before_->parameters.end();
+    // Of equal weights, gradients, states and settings, whatever calls make it: a step of an unknown
+    // optimizer.
+    const bool is_equal =
+        model_.equal_step && is_known && left->second.error == 0 && left->second.error_of_step == 0;
+    const metrics::Distance* const updated = is_equal ? nullptr : before_->updated.find(*facts);
+    if (updated != nullptr) return made_of(entry, Gain::kSum, {source_of(*updated, tensor_of(*facts))});
+    if (!is_known) return through_all(entry, before_->noise);
     Place place = place_of(entry);
     place.rule = Rule::kUpdate;
     place.step = metrics::distance(*facts, earlier->second).expected;

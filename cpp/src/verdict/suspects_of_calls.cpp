@@ -211,12 +211,6 @@ class Walk {
     return found;
   }
 
-  static std::string_view word_of(trace::NoMatchReason reason) {
-    return reason == trace::NoMatchReason::kShape   ? "another shape"
-           : reason == trace::NoMatchReason::kDtype ? "another dtype"
-                                                    : "absent";
-  }
-
   void visit_gradient_flag(std::uint32_t record, const ItemPair& row) {
     const auto ours = pair().target_item(row).requires_grad,
                theirs = pair().reference_item(row)->requires_grad;
@@ -369,6 +363,7 @@ class Walk {
       seen.out_is_equal &= apart.equal;
       if (is_module(call) && !backward) note_result_of_module(row, apart);
       if (apart.equal) continue;
+      if (has_state_) result_.results.add(calls_.facts(row), apart);
       seen.arrives |= arrives(calls_, row, apart, result_.walk.arriving);
       Place place = places_.result(row, sources, knows_sources);
       Tolerance allowed = model_.tolerance(place);
@@ -508,16 +503,23 @@ class Walk {
 
   // A difference that comes out of calls which only one run has is theirs.
   bool note_unpaired(const ItemPair& row, const InputPlace& input, ItemIndex ours, double effect) {
-    if (!calls_.is_after_backward(row.target_record)) {
+    const std::uint32_t record = row.target_record;
+    if (!calls_.is_after_backward(record) || calls_.is_in_backward(record)) {
       if (const auto change = places_.own_change(row, input, ours))
         effect = std::max(effect, beyond(row, change->apart, model_.tolerance(change->place)));
     }
     std::optional<std::uint32_t> extra;
     if (ours != kNoItem && calls_.row_of_target(ours) == kNoRow)
       extra = unpaired_.of_target(calls_.target_flow().record(ours));
-    if (extra) effects_.note(*extra, effect);
-    if (input.of_unpaired) effects_.note(*input.of_unpaired, effect);
-    return extra || input.of_unpaired;
+    std::vector<std::uint32_t> groups;
+    if (effect >= 1 && (input.source == kNoItem || ours == kNoItem)) groups = unpaired_.takers(record);
+    if (extra) groups.push_back(*extra);
+    if (input.of_unpaired) groups.push_back(*input.of_unpaired);
+    for (const std::uint32_t group : groups) {
+      effects_.note(group, effect);
+      if (effect >= 1) unpaired_.feeds(group, record);
+    }
+    return !groups.empty();
   }
 
   // The result of a module is that of the last call inside, which may be of one run only.

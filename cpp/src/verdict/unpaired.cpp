@@ -76,7 +76,8 @@ Unpaired::Outside Unpaired::outside(std::string_view call, bool is_missing) cons
 }
 
 void Unpaired::add(std::uint32_t record, double order, bool is_missing) {
-  const std::string_view call = is_missing ? calls_.reference_name(record) : calls_.name(record);
+  const Trace& trace = is_missing ? calls_.reference() : calls_.target();
+  const std::string_view call = trace.name(trace.records()[record]);
   const Outside place = outside(call, is_missing);
   std::optional<std::uint32_t>& last = is_missing ? last_missing_ : last_extra_;
   const bool goes_on = last && groups_[*last].first + groups_[*last].count == record &&
@@ -101,7 +102,7 @@ void Unpaired::add(std::uint32_t record, double order, bool is_missing) {
   }
   UnpairedCalls& group = groups_[*last];
   ++group.count;
-  group.computing += functions_in(is_missing ? calls_.reference() : calls_.target(), record);
+  group.computing += functions_in(trace, record);
   (is_missing ? of_reference_ : of_target_)[record] = *last;
 }
 
@@ -117,6 +118,29 @@ std::uint32_t Unpaired::functions_in(const Trace& trace, std::uint32_t record) c
   });
   const bool sums = by.gain == Gain::kProduct || by.gain == Gain::kAttention || by.gain == Gain::kRecurrent;
   return computes ? (sums ? 2 : 1) : 0;
+}
+
+void Unpaired::feeds(std::uint32_t group, std::uint32_t record) {
+  if (!calls_.model().in_backward) return;
+  if (calls_.is_in_backward(record) || is_backward(calls_.name(record))) groups_[group].is_update = false;
+}
+
+std::vector<std::uint32_t> Unpaired::takers(std::uint32_t backward) const {
+  std::vector<std::uint32_t> found;
+  if (!calls_.model().takers) return found;
+  const auto add_followers = [&](const Flow& flow, ItemIndex item, const Groups& groups) {
+    while ((item = flow.follower(item)) != kNoItem) {
+      const auto group = Unpaired::found(groups, flow.record(item));
+      if (group && !is_backward(groups_[*group].name)) found.push_back(*group);
+    }
+  };
+  const auto forward = calls_.forward_of(backward);
+  for (const ItemPair& row : forward ? calls_.rows().of_record(*forward) : std::span<const ItemPair>()) {
+    if (!row.reference || is_input(calls_.pair().target_item(row).part)) continue;
+    add_followers(calls_.reference_flow(), row.reference.index, of_reference_);
+    add_followers(calls_.target_flow(), row.target, of_target_);
+  }
+  return found;
 }
 
 // In the order of the records, as what goes into one comes from those before: a file may have a longer chain

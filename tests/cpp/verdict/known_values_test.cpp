@@ -54,6 +54,15 @@ TEST_CASE("known values: a tensor is found by its extremes and its norm") {
   CHECK(known.find(longer) == nullptr);
 }
 
+TEST_CASE("known values: the norm of a sketch counts, as records of 16 bits round the other") {
+  TensorFacts recorded = facts(-1.5, 2.25, 7.125);
+  recorded.sketch.emplace().norm = 7.1875;
+  KnownValues known;
+  known.add(recorded, far_by(0.1));
+  CHECK(known.find(facts(-1.5, 2.25, 7.1875)) != nullptr);
+  CHECK(known.find(facts(-1.5, 2.25, 7.125)) == nullptr);
+}
+
 TEST_CASE("known values: where a norm is not known exactly the one that is farthest off counts") {
   KnownValues known;
   known.add(facts(-1.5, 2.25, 7.125), far_by(0.1));

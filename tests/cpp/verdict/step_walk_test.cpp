@@ -239,6 +239,40 @@ TEST_CASE(
   CHECK(is_found("RMSprop", 1));  // of equal gradients
 }
 
+TEST_CASE("update: of equal gradients a step is the same, whatever calls make it") {
+  const auto is_found = [](double gradient) {
+    const auto run = [](double by, double moved) {
+      const std::string made = R"({"w": )" + entry({by}) + "}";
+      return steps::Run{
+          call("Tensor.sub_.0.forward", tensor({1}) + ", " + tensor({moved - 1}), tensor({moved})),
+          state(made, made,
+                R"(, "parameters": {"w": )" + entry({1}) +
+                    R"(}, "optimizer": [{"class": "Own", "groups": )"
+                    R"([{"parameters": ["w"]}], "state_before": {}, "state_after": {}}])")};
+    };
+    const auto after = [](double size) {
+      return steps::Run{"", R"("parameters": {"w": )" + entry({size}) + "}"};
+    };
+    const StepWalk before = walk(run(gradient, 1.02), run(1, 1.01));
+    return found(walk(after(1.02), after(1.01), &before), FindingKind::kWeight) != nullptr;
+  };
+  CHECK(is_found(1));
+  CHECK_FALSE(is_found(1 + 2e-6));  // which may be of any size where the rule divides by it
+}
+
+TEST_CASE("input: what another call of a model is given may be a result, and is no data then") {
+  const auto is_found = [](double given) {
+    const auto run = [&](double made, double again) {
+      return steps::Run{call("Functional.silu.0.forward", tensor({7}), tensor({made})),
+                        R"("inputs": [{"tensors": {"x": )" + entry({7}) + R"(}}, {"tensors": {"state": )" +
+                            entry({again}) + "}}]"};
+    };
+    return found(walk(run(1.1, 1.1 * given), run(1, given)), FindingKind::kInputData) != nullptr;
+  };
+  CHECK_FALSE(is_found(1));
+  CHECK(is_found(2));
+}
+
 TEST_CASE("update: a step is that of another rule beyond 3 x 9 times what rounding allows") {
   const auto is_other = [](double off) {
     const auto optimizer = [](double by) {
@@ -343,6 +377,43 @@ TEST_CASE(
   CHECK(effect(walk(run(0.02, 1.03), run(0, 1))) > 1);
   CHECK(effect(walk(run(0.02, 1), run(0, 1.03))) > 1);
   CHECK(effect(walk(run(0.02, 1.001), run(0, 1))) < 1);
+}
+
+TEST_CASE("takers: a gradient that is the sum of what several calls give back is of the calls of one run") {
+  // Both runs take `x` for their head; one for a branch as well, whose result is next to nothing.
+  const auto run = [](bool has_branch) {
+    const std::string x = tensor({1}), gradient = tensor({has_branch ? 1.5 : 1.2});
+    return steps::Run{call("Functional.relu.0.forward", tensor({7}), x) + ", " +
+                      (has_branch ? call("Tensor.sigmoid.0.forward", x, tensor({1e-9})) + ", " : "") +
+                      call("Functional.silu.0.forward", x, tensor({3})) + ", " +
+                      call("Functional.silu.0.backward", tensor({5}), tensor({1.2})) + ", " +
+                      call("Functional.relu.0.backward", gradient, tensor({has_branch ? 1.6 : 1.3}))};
+  };
+  for (const bool is_missing : {true, false}) {
+    const StepWalk step = walk(run(!is_missing), run(is_missing));
+    const Finding* const branch =
+        found(step, is_missing ? FindingKind::kMissingCall : FindingKind::kExtraCall);
+    REQUIRE(branch != nullptr);
+    CHECK(branch->effect > 1);
+    CHECK(found(step, FindingKind::kGradient) == nullptr);
+  }
+}
+
+TEST_CASE("in backward: what an autograd function calls is no update, and what comes of it is measured") {
+  const auto run = [](bool scales) {
+    const std::string x = tensor({1}), gradient = tensor({1.1}), scaled = tensor({1.4});
+    return steps::Run{call("Functional.silu.0.forward", x, tensor({2})) + ", " +
+                      call("Functional.relu.0.forward", tensor({2}), tensor({3})) + ", " +
+                      call("Functional.relu.0.backward", tensor({4}), gradient) + ", " +
+                      (scales ? call("Tensor.__mul__.0.forward", gradient, scaled) + ", " : "") +
+                      call("Tensor.neg.0.forward", scales ? scaled : gradient, tensor({scales ? 1.7 : 1.6})) +
+                      ", " + call("Functional.silu.0.backward", tensor({5}), tensor({6}))};
+  };
+  const StepWalk step = walk(run(false), run(true));
+  const Finding* const missing = found(step, FindingKind::kMissingCall);
+  REQUIRE(missing != nullptr);
+  CHECK(missing->phase == compare::Phase::kCalls);
+  CHECK(missing->effect > 1);
 }
 
 // ---- values
