@@ -27,6 +27,7 @@ from case import (
 
 _UNCONNECTED = """every = [torch.empty_like(read) for _ in range(2)]
         dist.all_gather(every, read.detach().contiguous())
+        every[rank] = read
         everything = torch.cat(every)"""
 
 FAULTS = (
@@ -265,7 +266,7 @@ HEALTHY = (
         ("Faces().to(DTYPE)", "Faces().to(DTYPE, memory_format=torch.channels_last)"),
         ("called(x, who)", "called(x.contiguous(memory_format=torch.channels_last), who)"),
     ),
-    healthy("arcface.fused", *FUSED, both=BF16),
+    healthy("arcface.threads", *THREADS, both=BF16),
     healthy(
         "tree.renamed",
         ("self.of_word", "self.ioux"),
