@@ -78,6 +78,7 @@ def log_of(out: Path, run: Run) -> str:
 
 
 def is_recorded(out: Path, run: Run) -> bool:
+    """It ended as the script did, and all that was asked for is there: an empty recording has no answer."""
     try:
         contents = [
             json.loads((folder_of(out, run) / f"run.rank{rank}.json").read_text())
@@ -85,7 +86,11 @@ def is_recorded(out: Path, run: Run) -> bool:
         ]
     except (OSError, ValueError):
         return False
-    return all(content["outcome"] in ("ended", "exit code 0") for content in contents)
+    return all(
+        content["outcome"] in ("ended", "exit code 0")
+        and content["recorded"].keys() >= set(content["asked"]["parts"])
+        for content in contents
+    )
 
 
 def _record(out: Path, run: Run) -> bool:
