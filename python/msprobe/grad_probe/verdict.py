@@ -14,9 +14,11 @@ verdict.json is one object:
     first        the finding to look at first: the earliest difference, and at that step the largest one;
                  without any difference the first part that could not be compared; null when there is none
     findings     all of them, ordered by step, then by size, each an object of
-                   kind        "low_at_first_step", "drop", "missing" (one parameter at one step) or
-                   "unreadable" (a rank) rank        null when single rank directories without a number were
-                   compared step, parameter             null for "unreadable"
+                   kind        "low_at_first_step", "drop", "missing" (one parameter at one step; all
+                               that could not be put together for one reason, by the first of them) or
+                               "unreadable" (a rank)
+                   rank        null when single rank directories without a number were compared
+                   step, parameter             null for "unreadable"
                    similarity, previous        null where there is none
                    reason      one sentence
     counts       ranks, unreadable_ranks, parameters (the most of any rank), compared (parameters x steps),
