@@ -17,6 +17,7 @@ from msprobe.recording.forward_only import ForwardOnly
 from msprobe.training.graph_capture import captures_graph
 from msprobe.training.measurement import has_numbers
 from msprobe.training.model_parts import is_training, modules, parameters, parts_of
+from msprobe.training.optimizer import optimizers_of
 from msprobe.training.phases import inside_of_backward, watch_gradients
 from msprobe.training.steps import FinishedSteps, OutermostCalls
 from msprobe.training.steps_taken import steps_taken
@@ -55,7 +56,8 @@ class RecordedTraining:
     model is called again: two optimizers that step together end one step. So calls to find out a shape, on
     the meta device or without gradients are none, and what was begun with one is dropped (`drop_step`): they
     are counted as forward only.
-    Which modules are models: TrainedModels; they are found before the first optimizer step has ended.
+    Which modules are models: TrainedModels; they are found before the first optimizer step has ended. Later
+    ones that an optimizer has whose turn comes later are recorded beside them.
 
     models: those to record, where the user names them; else they are found.
     recorders: made by `make_recorders` at the first call of a model, when all that was set up before is done:
@@ -79,6 +81,8 @@ class RecordedTraining:
         self._backward: list[CallWatch] = []
         self._posted: Removable | None = None
         self._beside: dict[int, Any] = {}  # weak references to modules that are called beside the models
+        self._turns: dict[int, tuple[Any, bool]] = {}  # weak references to modules that come later, by id
+        self._stepped_once: set[int] = set()  # ids of optimizers
         self._forward_only = ForwardOnly(steps)
         self._takes_evaluation = False
         self._passed_over = False  # a model in evaluation mode, since a step ended
@@ -151,12 +155,15 @@ class RecordedTraining:
     def _training_call(self, module: Any) -> Callable[[Any], None] | None:
         if self._is_open and self._results and not any(result.is_alive() for _, result in self._results):
             self._drop_step()
-        if self.models.enter(module):
+        is_known = self.seen.steps == 0 or module in self.models
+        if is_known and self.models.enter(module):
             self.seen.models = self.models.found
             if self._recorders is not None:
                 self._tell("models_found", self.seen.models)
         if not self._is_open:
             self._begin_step()
+        if not is_known:
+            self._call_beside(module)
         if self._results is None:
             return None
         callee = self._forward_only.callee(module)
@@ -183,6 +190,7 @@ class RecordedTraining:
         if self.seen.optimizer_steps == 0:
             self.seen.first_step = max(steps_taken(optimizer) - 1, 0)  # without the one that ends
         self.seen.optimizer_steps += 1
+        self._stepped_once.add(id(optimizer))
         name = type(optimizer).__name__
         if name not in self.seen.optimizers:
             self.seen.optimizers.append(name)
@@ -235,7 +243,9 @@ class RecordedTraining:
     def _is_trained(self, module: Any) -> bool:
         """Whether a call of `module` from outside, with gradients, is one of a model."""
         if module not in self.models and (
-            self.models.is_named or self.seen.steps > 0 or not any(map(_can_be_trained, parameters(module)))
+            self.models.is_named
+            or not any(map(_can_be_trained, parameters(module)))
+            or (self.seen.steps > 0 and not self._has_its_turn(module))
         ):
             return False
         # Of any part: a trainer may switch the model back after an evaluation, but not what it is wrapped in.
@@ -243,6 +253,16 @@ class RecordedTraining:
             return True
         self._passed_over = True
         return False
+
+    def _has_its_turn(self, module: Any) -> bool:
+        """Whether an optimizer that had not stepped when the module was called first has parameters of it: of
+        optimizers that take turns, as those of a GAN, or of an actor and a critic.
+        """
+        known = self._turns.get(id(module))
+        if known is None or known[0]() is not module:
+            has_turn = any(id(one) not in self._stepped_once for one in optimizers_of([module]))
+            known = self._turns[id(module)] = weakref.ref(module), has_turn
+        return known[1]
 
     def _call_beside(self, module: Any) -> None:
         known = self._beside.get(id(module))

@@ -233,6 +233,22 @@ class TestModels:
         # What one part gives to the next is computed, and no data.
         assert [list(one["tensors"]) for one in inputs] == [["args.0"], [], []]
 
+    def test_a_model_whose_optimizer_has_its_turn_later_is_recorded(self, out):
+        actor, critic = net(), net(5)
+        first = torch.optim.SGD(actor.parameters(), lr=0.1)
+        with msprobe.capture(output=out, without=["config"]):
+            second = torch.optim.SGD(critic.parameters(), lr=0.1)
+            for _ in range(2):
+                with torch.no_grad():
+                    critic(torch.zeros(1, 3))
+                step(actor, first)
+                step(critic, second)
+        assert run_file(out)["steps"] == 4
+        assert any(name.startswith("Module.critic.0.Linear.forward") for name in records(out, 1))
+        assert {"critic.0.weight", "0.weight"} <= state(out, 1)["parameters"].keys()
+        (update,) = state(out, 1)["optimizer"]
+        assert "critic.0.weight" in update["groups"][0]["parameters"]
+
     def test_a_frozen_model_has_the_name_that_the_program_gives_it(self, out):
         class Trainer:
             def __init__(self):
