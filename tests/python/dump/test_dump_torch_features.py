@@ -458,3 +458,22 @@ def copies(directory: Path) -> None:
 def test_models_can_be_copied_and_saved_while_captured(tmp_path):
     run(copies, tmp_path)
     assert "Module.first.Conv2d.backward.0" in Dump(tmp_path).check().names
+
+
+_OPERATORS = (
+    "and", "or", "xor", "eq", "ne", "lt", "gt", "add", "sub", "mul", "mod", "ror", "rxor", "radd", "lshift",
+    "rshift", "iand", "ior", "ixor",
+)  # fmt: skip
+
+
+def operators_through_the_class(directory: Path) -> None:
+    import torch
+
+    with captured(directory, level="L1"):
+        for name in _OPERATORS:
+            getattr(torch.Tensor, f"__{name}__")(torch.tensor([6]), torch.tensor([3]))
+
+
+def test_operators_that_are_called_through_the_class(tmp_path):
+    run(operators_through_the_class, tmp_path)
+    assert Dump(tmp_path).check().names == [f"Tensor.__{name}__.0.forward" for name in _OPERATORS]
