@@ -55,7 +55,7 @@ struct StepWalk {
   /// Values that differ: rows, and entries of the training state. What one run has alone is a finding, and
   /// no value that differs.
   std::uint64_t differing = 0;
-  std::uint64_t unseen = 0;  // rows of which nothing but NaN or infinities is known
+  std::uint64_t unseen = 0;  // rows that differ by nobody knows how much: NaN, infinities, checksums alone
   Largest largest;           // of results of the forward pass
   Largest largest_gradient;  // of gradients of parameters
   /// The largest part of what is allowed, of all that is no finding: 1 would be one.

@@ -248,13 +248,16 @@ class PairOfFacts {
   double size_;
 };
 
-// A record may have a tensor without a number of it, as of memory that says nothing.
-bool is_measured(const TensorFacts& facts) {
-  return facts.max || facts.min || facts.mean || facts.norm || facts.sketch || facts.digest ||
-         !facts.checksum.empty();
+bool has_size(const TensorFacts& facts) {
+  return facts.max || facts.min || facts.mean || facts.norm || facts.sketch;
 }
 
-// Nothing that was recorded differs, and what may differ is not known.
+// A record may have a tensor without a number of it, as of memory that says nothing.
+bool is_measured(const TensorFacts& facts) {
+  return has_size(facts) || facts.digest || !facts.checksum.empty();
+}
+
+// How far they are apart is not known, from 0 on.
 Distance open() {
   Distance result;
   result.high = result.expected = kInfinity;
@@ -301,6 +304,11 @@ Distance distance(const TensorFacts& target, const TensorFacts& reference, doubl
   Distance result;
   result.norm = pair.size();
   if (has_digests ? target.digest == reference.digest && same_checksums : has_checksums && same_checksums) {
+    return result;
+  }
+  if ((has_digests || has_checksums) && !has_size(target) && !has_size(reference)) {
+    result = open();
+    result.equal = false;
     return result;
   }
   const bool same = same_statistics(target, reference);

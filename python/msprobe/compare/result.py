@@ -236,7 +236,7 @@ def _evidence(result: CompareResult) -> str:
         "statistics": "by statistics and sketches",
     }
     modes = sorted({names[pair.mode] for pair in result.pairs})
-    unseen = sum(pair.walk.unseen for pair in result.pairs)
+    unseen = sum(pair.walk.unseen for pair in result.pairs if pair.mode != "md5")
     hidden = f"; {_plural(unseen, 'tensor')} hidden by NaN or infinities" if unseen else ""
     return " and ".join(modes) + hidden
 

@@ -169,13 +169,14 @@ def _conclude(
             noise=_noise(options, parts),
             amplification=known.amplification,
         )
+    apart = _of_unknown_size(pairs) if verdict.status == "rounding" else []
     return CompareResult(
         target=paths.target,
         reference=paths.reference,
         output=options.output,
         verdict=verdict,
         pairs=pairs,
-        left_out=[*inputs.left_out, *(one for part in parts for one in part.left_out)],
+        left_out=[*inputs.left_out, *(one for part in parts for one in part.left_out), *apart],
         offset=inputs.offset,
         fuzzy=options.fuzzy,
         names=options.data_mapping,
@@ -429,3 +430,11 @@ def _nothing_matched(files: DumpFiles, summary: TableSummary) -> list[LeftOut]:
         return []
     counts = f"{summary.rows} items in the target, {summary.reference_only} in the reference"
     return [files.left_out(f"nothing matches ({counts})")]
+
+
+def _of_unknown_size(pairs: list[PairResult]) -> list[LeftOut]:
+    """Checksums tell that tensors differ, and not whether rounding explains it."""
+    reason = "tensors differ of which nothing but checksums is recorded; statistics would tell by how much"
+    return [
+        left_out(reason, one.step, one.rank) for one in pairs if one.mode == "md5" and one.walk.unseen > 0
+    ]

@@ -99,6 +99,20 @@ TEST_CASE("closeness: equal checksums are equal tensors, different ones are a di
   CHECK_FALSE(metrics::distance(a, b).equal);
 }
 
+TEST_CASE("closeness: checksums alone say that tensors differ, and nothing of how far") {
+  TensorFacts a, b;
+  a.dtype = b.dtype = DType::kFloat32;
+  a.count = b.count = 4;
+  CHECK(metrics::distance(a, b).equal);  // nothing was recorded of either
+  a.checksum = b.checksum = "00000001";
+  CHECK(metrics::distance(a, b).high == 0);
+  b.checksum = "00000002";
+  const Distance other = metrics::distance(a, b);
+  CHECK_FALSE(other.equal);
+  CHECK(other.low == 0);
+  CHECK(std::isinf(other.high));
+}
+
 TEST_CASE("closeness: equal digests are equal tensors, whatever the sums of another device say") {
   const TensorFacts a = all_of(normal(1000, 1));
   TensorFacts b = a;

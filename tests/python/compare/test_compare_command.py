@@ -371,6 +371,17 @@ def test_bitwise_sees_a_checksum_under_equal_statistics(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out/verdict.json").read_text())["status"] != "equal"
 
 
+def test_checksums_alone_do_not_say_that_rounding_explains_a_difference(tmp_path: Path) -> None:
+    for name, checksum in (("golden", "00000001"), ("target", "00000002")):
+        output = [{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4], "md5": checksum}]
+        write_dump(tmp_path / name, {"Functional.gelu.0.forward": {**call(2.0), "output": output}})
+    words = ["compare", str(tmp_path / "golden"), str(tmp_path / "target"), "-o", str(tmp_path / "out")]
+    assert main([*words, "--quiet"]) == 1
+    answer = json.loads((tmp_path / "out/verdict.json").read_text())
+    assert answer["status"] == "incomplete"
+    assert "nothing but checksums is recorded" in answer["sentence"]
+
+
 def test_what_repeated_runs_show_is_noise(runs: Path) -> None:
     off = {**GOOD, "Torch.add.1.forward": call(2.0, result=4.004)}
     for name in ("target", "again"):
