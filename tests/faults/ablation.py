@@ -279,10 +279,17 @@ Made at commit `{commit}` by one command:
 _GONE = """
 ## Gone
 
-Each of these was asked of the same 696 questions, and noticed by none and by no unit test: that what calls of
-one run make may be taken by others of that run (the module around tells), that the stretch begins where a
-result is too far off and that gradients are in it (results of the forward pass tell), that a call which was
-moved and repeated is another one (its shapes tell), and a list of settings of modules by their names.
+Each of these was switched off, and nothing that was asked, no unit test and no script that once failed
+changed its answer for the worse. Calls of one run: that others of that run may take what they make, and
+that another tensor counts by what the module makes of it. Values: that what does not exist yet in the
+target is no source, that two single numbers may be equal by chance, that a gradient is found again when it
+was scaled where nothing is recorded, that terms count with their coefficients, that a mask may not be
+recorded, that a module may compute in a coarser dtype than its inside. What has no distance: that a product
+of equal tensors of another shape is a fault by itself, that an argument may show in the backward call
+alone, that a number of a call of the optimizer is a setting, that what a module is given is the same inside
+of it, that the order of tensors which are clipped together does not matter, each gradient by itself where
+clipping differs (the norm of all tells). The step: that the stretch begins where a result is too far off
+and that gradients are in it, and a list of settings of modules by their names.
 """
 _HEAD = "| {} | asked | worse | better | other | such as |\n|---|---|---|---|---|---|{}\n"
 

@@ -84,7 +84,6 @@ enum class Reason : std::uint8_t {
   kDtypes,
   kRandom,
   kValues,
-  kLoneResult,
   kMissingCall,
   kExtraCall,
   kAndTheNext,

@@ -62,7 +62,7 @@ double arriving_gradients(const Model& model, const Json& target, const Json& re
     }
   }
   const auto &made = target["backward"].items(), &known = reference["backward"].items();
-  if (made.empty() || known.empty() || !model.arrival_before_clipping) return largest;
+  if (made.empty() || known.empty() || !model.arrival) return largest;
   // Clipping takes away what all of them are off by together.
   const auto entries = common(made.back()["after_reduction"], known.back()["after_reduction"]);
   const double floor = negligible(model, entries);

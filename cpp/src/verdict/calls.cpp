@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "trace/item/uninitialised.h"
-#include "trace/match/align.h"
 #include "trace/match/parent_cursor.h"
 
 namespace msprobe::verdict {
@@ -186,13 +185,6 @@ bool Calls::writes_in_place(std::uint32_t record) const {
   });
 }
 
-std::uint64_t Calls::key(std::uint32_t record) const {
-  std::string what;
-  trace::append_without_count(what, name(record));
-  const trace::Token token = trace::token_of(what, target(), target().records()[record]);
-  return token.what ^ (token.detail * 3);
-}
-
 // ---- items
 
 Distance Calls::distance(const ItemPair& row, double floor) const {
@@ -316,24 +308,6 @@ std::uint32_t Calls::row_of_reference(ItemIndex item) const {
 std::uint32_t Calls::row_of_target(ItemIndex item) const {
   const std::uint32_t row = rows_.of_target(item);
   return row == kNoRow || mispaired_[rows_[row].target_record] ? kNoRow : row;
-}
-
-bool Calls::has_tensors_in_other_order(std::uint32_t record) const {
-  if (!model_.other_order) return false;
-  const auto rows = rows_.of_record(record);
-  const bool has_lone_tensor = std::any_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
-    return !row.reference && pair_.target_item(row).kind == Item::Kind::kTensor;
-  });
-  const auto shapes_of = [](const Trace& trace, const Record& one) {
-    std::vector<std::string_view> shapes;
-    for (const Item& item : trace.items(one)) {
-      if (item.kind == Item::Kind::kTensor) shapes.push_back(trace.text(item.shape));
-    }
-    std::sort(shapes.begin(), shapes.end());
-    return shapes;
-  };
-  return has_lone_tensor && shapes_of(target(), target().records()[record]) ==
-                                shapes_of(reference(), reference().records()[counterpart(record)]);
 }
 
 std::string shown(const Trace& trace, const Item& item) {

@@ -82,8 +82,6 @@ class Calls {
   std::optional<std::uint32_t> forward_of(std::uint32_t record) const;
   /// Whether it writes into one of its arguments, by name or because it is asked to.
   bool writes_in_place(std::uint32_t record) const;
-  /// Calls of one operator on equal shapes and dtypes have one key.
-  std::uint64_t key(std::uint32_t record) const;
 
   // ---- items
 
@@ -102,9 +100,6 @@ class Calls {
   }
   /// What is in it does not matter: it is only written, holds whatever the memory held, or is a device.
   bool says_nothing(const ItemPair& row) const;
-  /// The order inside of a list of tensors, such as those that are clipped together, is of no importance:
-  /// both runs have the same shapes, though not in the same places.
-  bool has_tensors_in_other_order(std::uint32_t record) const;
   /// Tensors of the reference that go into a call, and have no counterpart.
   std::span<const std::uint32_t> reference_only(std::uint32_t record) const;
   /// The parameter of the module around that has this very value; empty: none.

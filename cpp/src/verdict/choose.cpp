@@ -5,7 +5,6 @@
 #include <map>
 #include <span>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -15,8 +14,6 @@
 #include "msprobe/verdict.h"
 #include "verdict/arrival.h"
 #include "verdict/other_names.h"
-#include "verdict/places_of_state.h"
-#include "verdict/reasons.h"
 #include "verdict/rows.h"
 #include "verdict/suspects_of_calls.h"
 
@@ -64,7 +61,6 @@ class Judge {
     for (std::size_t i = 0; i < findings_.size(); ++i) {
       if (is_culprit_[i]) found.push_back(findings_[i]);
     }
-    if (model_.outermost) leave_outermost(found);
     if (model_.random_state) add_random_state(found);
     return found;
   }
@@ -133,7 +129,7 @@ class Judge {
     }
     const bool has_measure = std::isfinite(finding.effect);
     if (has_measure && finding.effect >= 1) return true;
-    if (finding.is_hidden && model_.hidden) return true;
+    if (finding.is_hidden) return true;
     if (model_.shows_in_a_buffer && finding.kind == FindingKind::kModuleAttribute &&
         shows_in_a_buffer(finding))
       return true;
@@ -141,8 +137,7 @@ class Judge {
     if (model_.gradients_agree && finding.phase <= Phase::kGradients && !has_measure &&
         walk_of(finding).gradients_agree())
       return is_followed(index);
-    if (std::isinf(finding.effect)) return true;
-    if (!std::isnan(finding.effect)) return false;
+    if (!std::isnan(finding.effect)) return finding.effect >= 1;
     const bool may_be_harmless = is_lone_call(finding) || finding.kind == FindingKind::kModuleAttribute;
     return !may_be_harmless || finding.phase == Phase::kOptimizerSetting || is_followed(index);
   }
@@ -170,23 +165,6 @@ class Judge {
   bool is_followed(std::size_t index) const {
     const int last = findings_[index]->step + (findings_[index]->phase == Phase::kUpdate ? 1 : 0);
     return next_[index] != nullptr && next_[index]->step <= last;
-  }
-
-  // What a module is given is the same inside of it: its outermost module names it.
-  static void leave_outermost(std::vector<const Finding*>& culprits) {
-    // By step, rank and path: the arguments of modules, of which there may be some in each of many ranks.
-    std::map<std::tuple<int, int, std::string>, std::vector<const Finding*>> of_modules;
-    for (const Finding* one : culprits) {
-      if (one->kind == FindingKind::kArgument && is_module(one->record))
-        of_modules[{one->step, one->rank, module_path(one->record)}].push_back(one);
-    }
-    const auto is_given_outside = [&](const Finding* inner) {
-      if (inner->kind != FindingKind::kArgument || !is_measured(*inner) || inner->module.empty())
-        return false;
-      const auto found = of_modules.find({inner->step, inner->rank, inner->module});
-      return found != of_modules.end() && (found->second.size() > 1 || found->second.front() != inner);
-    };
-    culprits.erase(std::remove_if(culprits.begin(), culprits.end(), is_given_outside), culprits.end());
   }
 
   // A random operator that differs first is not to blame when its generator stood elsewhere.
@@ -232,40 +210,6 @@ void add_places(const trace::Trace& target, std::vector<Finding>& findings) {
 }
 
 }  // namespace
-
-std::string_view kind_name(FindingKind kind) noexcept {
-  switch (kind) {
-    case FindingKind::kInputData: return "input_data";
-    case FindingKind::kWeight: return "weight";
-    case FindingKind::kBuffer: return "buffer";
-    case FindingKind::kArgument: return "argument";
-    case FindingKind::kModuleAttribute: return "module_attribute";
-    case FindingKind::kOperator: return "operator";
-    case FindingKind::kInPlace: return "in_place";
-    case FindingKind::kMissingCall: return "missing_call";
-    case FindingKind::kExtraCall: return "extra_call";
-    case FindingKind::kGradient: return "gradient";
-    case FindingKind::kReduction: return "reduction";
-    case FindingKind::kClipping: return "clipping";
-    case FindingKind::kOptimizerSetting: return "optimizer_setting";
-    case FindingKind::kOptimizerState: return "optimizer_state";
-    case FindingKind::kUpdate: return "update";
-    case FindingKind::kRandomness: return "randomness";
-  }
-  return "";
-}
-
-std::string_view status_name(Status status) noexcept {
-  return status == Status::kEqual ? "equal" : status == Status::kRounding ? "rounding" : "differ";
-}
-
-std::string_view reason_word(Reason reason) noexcept { return verdict::row_of(reason).id; }
-
-std::string text_of(const Because& because, Language language) {
-  std::string text;
-  for (const Clause& clause : because) text += verdict::text_of(clause, language);
-  return text;
-}
 
 std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                                 unsigned threads) {

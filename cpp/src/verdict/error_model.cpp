@@ -213,7 +213,7 @@ class OfOperator {
     allowed.magnitude += allowed.own;
     double shared = gain_class() == Gain::kScaleFree ? shared_units(place_.terms) : 0;
     // A partial sum that is rounded loses what is small beside it: all sums of one direction are too small.
-    if (rounds_partial_sums() && model_.bias_of_partial_sums) shared += sum_units();
+    if (rounds_partial_sums()) shared += sum_units();
     if (place_.channel > 0) shared += mean_units() / std::sqrt(std::max(result_.count / place_.channel, 1.0));
     allowed.bias +=
         lost * (by_unit(unit_, model_.bias, model_.bias_of_coarse) + shared + rounding / std::sqrt(errors));
@@ -323,7 +323,7 @@ class OfOperator {
     const bool is_product = gain_class() == Gain::kProduct;
     double terms = is_product ? largest_product() : largest_term();
     // The bias of a linear layer in backward: a plain sum of what comes in.
-    if (is_product && model_.bias_of_linear && (place_.is_backward || terms == 0))
+    if (is_product && model_.added_bias && (place_.is_backward || terms == 0))
       terms = std::max(terms, largest_term());
     return at_most(ratio(terms, result_.typical));
   }
@@ -375,7 +375,7 @@ class OfOperator {
 
 // ---- the other rules
 
-// R1. What was scaled or cast on the way was rounded once more.
+// R1. What was cast on the way was rounded once more.
 Tolerance of_same_value(const Model& model, const Place& place) {
   Tolerance allowed;
   const double errors = std::sqrt(std::max(place.tensor.count, 1.0));
@@ -385,7 +385,7 @@ Tolerance of_same_value(const Model& model, const Place& place) {
     // A coarser dtype rounds the sums that show a bias: in a finer one, all of the distance may be.
     const bool is_cast = one.tensor.unit != place.tensor.unit;
     const double bias = one.distance.most_bias() + high / errors;
-    allowed.bias = std::max({allowed.bias, bias, is_cast && model.cast_is_biased ? high : 0});
+    allowed.bias = std::max({allowed.bias, bias, is_cast && model.cast ? high : 0});
     allowed.of_sources.push_back({1, high});
   }
   allowed.own = place.extra_rounding * place.tensor.unit;
@@ -518,19 +518,18 @@ double Model::unseen(const Place& place) const {
     for (const Source& one : place.sources) error = std::max(error, one.unseen);
     return error;
   }
-  if (place.rule != Rule::kOperator || result.norm <= 0) return 0;
+  if (place.rule != Rule::kOperator || result.norm <= 0 || !unseen_elements) return 0;
   // Nothing of the other elements is left in what was recorded.
-  if (unseen_beside_mask && is_masked(result)) {
+  if (is_masked(result)) {
     const Tolerance allowed = tolerance(place);
     return std::isfinite(allowed.magnitude) ? allowed.magnitude : 0;
   }
   // Where a flag moved, a sketch of all in another order may miss it.
-  if (unseen_moves && result.unit == 0 && place.by.only_moves()) {
+  if (result.unit == 0 && place.by.only_moves()) {
     for (const Source& one : place.sources) {
       if (one.tensor.count == result.count) error = std::max(error, one.error());
     }
   }
-  if (!unseen_moves) return error;
   // Errors e of n elements make n e moves to a neighbour. Errors of few elements, which are alike where they
   // come of one weight, may cancel in a sum of the sketch.
   const double one_moves = std::min(std::numbers::sqrt2 * result.largest / result.norm, 1.0);

@@ -22,19 +22,12 @@ CallPlaces::CallPlaces(const Calls& calls, const Unpaired& unpaired, const StepW
       unpaired_(unpaired),
       before_(before),
       reached_(calls.count() + 1, before ? before->noise : 0) {
-  double differences = 0, squares = 0;
   for (const ItemPair& row : calls.pair().matches.pairs) {
     if (!row.reference || !trace::holds_gradients(calls.name(row.target_record))) continue;
     const Distance& apart = calls.distance(row);
-    const metrics::TensorFacts facts = calls.facts(row);
-    gradients_.add(facts, apart);
-    if (!std::isfinite(apart.high)) continue;
-    largest_gradient_ = std::max(largest_gradient_, apart.high);
-    const double square = facts.typical() * facts.typical() * facts.count;
-    differences += apart.high * apart.high * square;
-    squares += square;
+    gradients_.add(calls.facts(row), apart);
+    if (std::isfinite(apart.high)) largest_gradient_ = std::max(largest_gradient_, apart.high);
   }
-  if (squares > 0) whole_gradient_ = std::sqrt(differences / squares);
 }
 
 // ---- what is known of earlier places
@@ -98,10 +91,6 @@ Source CallPlaces::source(const ItemPair& row, bool is_saved) const {
   }
   if (const auto known = unseen_.find(last); known != unseen_.end()) source.unseen = known->second;
   if (const auto known = common_.find(maker); known != common_.end()) source.common = known->second;
-  if (model_.masked_by_unrecorded && model_.is_masked(source.tensor) && source.unseen == 0 &&
-      !source.distance.equal) {
-    source.unseen = reached_[row.target_record];  // masked by what is not recorded
-  }
   return source;
 }
 
@@ -126,34 +115,11 @@ bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<So
       knows_all = false;
     }
   }
-  if (!is_saved && model_.weighted_sum) weigh(record, found);
-  if (!is_saved && model_.sum_over_rows) sum_over_rows(record, found);
+  if (!is_saved && model_.shared_rows) sum_over_rows(record, found);
   return knows_all && std::ranges::none_of(calls_.reference_only(record), [&](std::uint32_t index) {
            const Item& item = calls_.reference().all_items()[index];
            return is_tensor(item) && is_input(item.part);
          });
-}
-
-// What is added up counts with its coefficient: x + alpha y, x + w (y - x).
-void CallPlaces::weigh(std::uint32_t record, std::vector<Source>& terms) const {
-  const operators::Row by = calls_.operator_of(calls_.name(record));
-  const bool is_mean = by.name == operators::find("lerp").name;
-  const bool adds = by.name == operators::find("add").name || by.name == operators::find("sub").name;
-  if (terms.size() != 2 || !(is_mean || adds)) return;
-  const auto multiply = [](Tensor& tensor, double factor) {
-    tensor.norm *= factor;
-    tensor.typical *= factor;
-    tensor.largest *= factor;
-  };
-  for (const Item& item :
-       calls_.reference().items(calls_.reference().records()[calls_.counterpart(record)])) {
-    const std::string_view path = calls_.reference().text(item.path);
-    if (!is_input(item.part) || !(is_mean ? path == "2" || path == "weight" : path == "alpha")) continue;
-    const auto weight = calls_.reference().number(item.value);
-    if (!weight || !std::isfinite(*weight)) return;
-    multiply(terms[1].tensor, std::abs(*weight));
-    if (is_mean) multiply(terms[0].tensor, std::abs(1 - *weight));
-  }
 }
 
 // A product of two results, as scores are, sums over their rows, and a mean stands in these: errors that are
@@ -190,25 +156,6 @@ const Item* CallPlaces::added_bias(std::uint32_t record) const {
 
 Source CallPlaces::everything_before(std::uint32_t record) const {
   return source_of(of_error(reached_[record]), {});
-}
-
-// As the backward pass left it as the gradient of a parameter; with a factor where it was clipped, or the
-// scale of a loss was taken out: that depends on all gradients.
-std::optional<Source> CallPlaces::made_by_backward(const metrics::TensorFacts& facts) const {
-  if (const Distance* const made = gradients_.find(facts)) return source_of(*made, tensor_of(facts));
-  const Distance* const scaled = gradients_.find_scaled(facts);
-  if (scaled == nullptr || !model_.scaled_gradient) return std::nullopt;
-  Distance distance = *scaled;
-  for (double* one : {&distance.high, &distance.bias, &distance.expected, &distance.value})
-    *one += model_.whole_gradient ? whole_gradient_ : 0;
-  return source_of(distance, tensor_of(facts));
-}
-
-// As the optimizer left it in the step before.
-std::optional<Source> CallPlaces::left_by_optimizer(const metrics::TensorFacts& facts) const {
-  const Distance* const left =
-      before_ == nullptr || !model_.left_by_optimizer ? nullptr : before_->updated.find(facts);
-  return left == nullptr ? std::nullopt : std::optional(source_of(*left, tensor_of(facts)));
 }
 
 // Of what calls of one run only make. Those of a backward pass compute with what the forward ones of that run
@@ -269,15 +216,7 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
       const ItemPair& there = calls_.rows()[known];
       Source source = source_of(calls_.distance(there), calls_.tensor(there), known);
       if (const auto hidden = unseen_.find(known); hidden != unseen_.end()) source.unseen = hidden->second;
-      if (model_.later_in_target && there.target_record > record) {  // it does not exist yet in the target
-        opaque_of(everything_before(record));
-      } else if (model_.single_number &&
-                 place.tensor.count == 1) {  // two numbers may be equal in the reference by chance
-        opaque_of(everything_before(record));
-        place.sources.push_back(source);
-      } else {
-        same_as(source);
-      }
+      same_as(source);
       return result;
     }
     const std::uint32_t maker = calls_.reference_flow().record(result.source);
@@ -302,14 +241,16 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
     }
   }
   if (is_behind) {
-    if (const auto made = made_by_backward(facts)) {
-      same_as(*made, 1);
+    if (const Distance* const made = gradients_.find(facts)) {  // the gradient of a parameter
+      same_as(source_of(*made, tensor_of(facts)), 1);
       return result;
     }
   }
-  if (const auto left = left_by_optimizer(facts)) {
-    same_as(*left, 1);
-    return result;
+  if (before_ != nullptr && model_.left_by_optimizer) {
+    if (const Distance* const left = before_->updated.find(facts)) {
+      same_as(source_of(*left, tensor_of(facts)), 1);
+      return result;
+    }
   }
   const bool backward = is_backward(calls_.name(record));
   const bool knows_all = !calls_.has_modules_only() && !backward && !is_behind;
@@ -330,26 +271,38 @@ Place CallPlaces::parameter(const ItemPair& row, const std::string& name) const 
   Place place;
   place.tensor = calls_.tensor(row);
   if (before_ == nullptr) return place;  // of the origin
-  const metrics::TensorFacts facts = calls_.facts(row);
-  if (const auto left = left_by_optimizer(facts)) {
-    place.rule = Rule::kSameValue;
-    place.extra_rounding = 1;
-    place.sources = {*left};
-    return place;
-  }
   const std::string_view call = calls_.name(row.target_record);
   const std::string key = parameter_key(is_module(call) ? call : calls_.parent(row.target_record), name);
-  const auto earlier = before_->parameters.find(key);
-  if (earlier == before_->parameters.end()) {
-    place.rule = Rule::kUnknown;
+  return left_behind(model_, *before_, key, calls_.facts(row), place.tensor);
+}
+
+Place left_behind(const Model& model, const compare::StepWalk& before, const std::string& name,
+                  const metrics::TensorFacts& facts, const Tensor& tensor) {
+  Place place;
+  place.tensor = tensor;
+  const auto left = before.left.find(name);
+  const auto earlier = before.parameters.find(name);
+  const bool is_known = left != before.left.end() && earlier != before.parameters.end();
+  // Of equal weights, gradients, states and settings, whatever calls make it: a step of an unknown optimizer.
+  const bool is_equal =
+      model.equal_step && is_known && left->second.error == 0 && left->second.error_of_step == 0;
+  if (const Distance* const updated = is_equal ? nullptr : before.updated.find(facts)) {
+    place.rule = Rule::kSameValue;
+    place.extra_rounding = 1;
+    place.sources = {source_of(*updated, tensor)};
+    return place;
+  }
+  if (!is_known) {
+    place.rule = Rule::kOpaque;
+    place.calls = 2;
+    place.sources = {source_of(of_error(before.noise), tensor)};
     return place;
   }
   // An optimizer whose calls are not seen moved it. How far, is known from the reference.
   place.rule = Rule::kUpdate;
   place.step = metrics::distance(facts, earlier->second).expected;
-  const auto left = before_->left.find(key);
-  place.sources = {source_of(of_error(left == before_->left.end() ? 0 : left->second.error), place.tensor),
-                   source_of(of_error(1), place.tensor)};
+  place.sources = {source_of(of_error(left->second.error), tensor),
+                   source_of(of_error(left->second.error_of_step), tensor)};
   return place;
 }
 
@@ -371,11 +324,6 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
   place.rule = Rule::kOperator;
   place.by = calls_.operator_of(call);
   place.sources = sources;
-  const bool is_composite =
-      model_.module_in_coarsest && (is_module(call) || place.by.gain == Gain::kRecurrent);
-  // Under autocast, what is computed inside may be of a coarser dtype than what comes out.
-  if (is_composite && place.tensor.unit > 0)
-    place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
   if (place.by.gain == Gain::kUpdate) {
     place.rule = Rule::kUpdate;
     place.step = step_of(row);

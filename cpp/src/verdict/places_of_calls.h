@@ -30,6 +30,10 @@ struct OwnChange {
   Place place;              // what rounding of these calls makes of it
 };
 
+/// A parameter, as the optimizer left it in the step before.
+Place left_behind(const Model& model, const compare::StepWalk& before, const std::string& name,
+                  const metrics::TensorFacts& facts, const Tensor& tensor);
+
 class CallPlaces {
  public:
   using StepWalk = compare::StepWalk;
@@ -79,12 +83,9 @@ class CallPlaces {
   Source source(const ItemPair& row, bool is_saved) const;
   bool add_sources(std::uint32_t record, bool is_saved, std::vector<Source>& found) const;
   void sum_over_rows(std::uint32_t record, std::vector<Source>& terms) const;
-  void weigh(std::uint32_t record, std::vector<Source>& terms) const;
   const Item* added_bias(std::uint32_t record) const;
   void made_by(std::optional<std::uint32_t> group, Place& place) const;
   Source everything_before(std::uint32_t record) const;
-  std::optional<Source> made_by_backward(const metrics::TensorFacts& facts) const;
-  std::optional<Source> left_by_optimizer(const metrics::TensorFacts& facts) const;
   double step_of(const ItemPair& row) const;
   double norm_of_result(std::uint32_t backward, double count) const;
 
@@ -97,8 +98,8 @@ class CallPlaces {
   std::unordered_map<std::uint32_t, Common> common_;     // by row
   std::unordered_map<std::string_view, Inside> inside_;  // by module
   bool has_other_choices_ = false;
-  compare::KnownValues gradients_;                    // of parameters, by value
-  double largest_gradient_ = 0, whole_gradient_ = 0;  // distances
+  compare::KnownValues gradients_;  // of parameters, by value
+  double largest_gradient_ = 0;     // distance
 };
 
 }  // namespace msprobe::verdict

@@ -1,22 +1,21 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict/places_of_state.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "base/non_finite.h"
-#include "verdict/calls.h"
-#include "verdict/gradient_handling.h"
 #include "verdict/optimizer_settings.h"
+#include "verdict/places_of_calls.h"
 #include "verdict/state_entry.h"
 #include "verdict/state_findings.h"
+#include "verdict/suspects_of_calls.h"
 
 namespace msprobe::verdict {
 namespace {
@@ -44,6 +43,35 @@ Source largest_of(const Reached& reached) {
     if (all.error() <= one.error()) all = one;
   }
   return all;
+}
+
+// What a run makes of its gradients between the backward pass and the optimizer, whatever function does it.
+struct Handling {
+  std::string_view word;  // "unchanged", "scaled", "changed"; empty: it is not known
+  double factor = 1;      // of the norm of all of them
+};
+
+Handling handling(const Model& model, const Json& state, const Json& at_optimizer) {
+  const auto& passes = state["backward"].items();
+  if (passes.empty()) return {};
+  bool all_equal = true, is_scaled = true;
+  double before = 0, after = 0;
+  std::optional<double> factor;
+  for (const EntryPair& entry : common(at_optimizer, passes.back()["after_reduction"])) {
+    const auto now = tensor_of(*entry.target), then = tensor_of(*entry.reference);
+    if (!now || !then) continue;
+    all_equal &= metrics::distance(*now, *then).equal;
+    const double size = then->typical(), scaled = now->typical();
+    before += then->count * size * size;
+    after += now->count * scaled * scaled;
+    if (size == 0) continue;
+    const double own = scaled / size;
+    if (!factor) factor = own;
+    is_scaled &= std::abs(own - *factor) <=
+                 model.suspect * model.own_rounding(metrics::unit_roundoff(now->dtype)) * *factor;
+  }
+  if (before == 0) return {};
+  return {all_equal ? "unchanged" : is_scaled ? "scaled" : "changed", std::sqrt(after / before)};
 }
 
 class StateWalk {
@@ -145,26 +173,10 @@ class StateWalk {
         .effect = 0;  // a name computes nothing
   }
 
-  // As the optimizer left it.
   Place parameter_place(const EntryPair& entry) const {
     const auto facts = tensor_of(*entry.reference);
     if (before_ == nullptr || !facts) return place_of(entry);
-    const auto left = before_->left.find(entry.name);
-    const auto earlier = before_->parameters.find(entry.name);
-    const bool is_known = left != before_->left.end() && earlier != before_->parameters.end();
-    // Of equal weights, gradients, states and settings, whatever calls make it: a step of an unknown
-    // optimizer.
-    const bool is_equal =
-        model_.equal_step && is_known && left->second.error == 0 && left->second.error_of_step == 0;
-    const metrics::Distance* const updated = is_equal ? nullptr : before_->updated.find(*facts);
-    if (updated != nullptr) return made_of(entry, Gain::kSum, {source_of(*updated, tensor_of(*facts))});
-    if (!is_known) return through_all(entry, before_->noise);
-    Place place = place_of(entry);
-    place.rule = Rule::kUpdate;
-    place.step = metrics::distance(*facts, earlier->second).expected;
-    place.sources = {source_of(of_error(left->second.error), place.tensor),
-                     source_of(of_error(left->second.error_of_step), place.tensor)};
-    return place;
+    return left_behind(model_, *before_, entry.name, *facts, tensor_of(*facts));
   }
 
   void buffers() {
@@ -224,7 +236,7 @@ class StateWalk {
     } else if (!calls_.excess_of_modules.empty()) {
       finding.effect = 0;
     }
-    finding.is_hidden = model_.hidden_setting && is_other_number && finding.effect < 1 && walk().noise > 0;
+    finding.is_hidden = model_.hidden_number && is_other_number && finding.effect < 1 && walk().noise > 0;
   }
 
   void modules() {
@@ -349,7 +361,7 @@ class StateWalk {
                            [&](const std::string& key, const Json& one, const Json& other) {
                              found_.add_values(FindingKind::kClipping, Phase::kClipping, key,
                                                Reason::kClippingSetting, {key}, one, other);
-                             ways_of_clipping_.push_back(walk().findings.size() - 1);
+                             is_way_of_clipping();
                            });
       }
       const Reached before =
@@ -363,39 +375,30 @@ class StateWalk {
     if (ours.size() == theirs.size()) return;
     found_.add_counts(Phase::kClipping, "clipping", "gradients are clipped", ours.size(), theirs.size());
     walk().findings.back().kind = FindingKind::kClipping;
+    is_way_of_clipping();
+  }
+
+  void is_way_of_clipping() {
+    walk().findings.back().effect = kInfinity;  // until it is known
     ways_of_clipping_.push_back(walk().findings.size() - 1);
   }
 
   // Another way to clip is a cause where the optimizer gets other gradients than before the clipping. All of
-  // them are multiplied by one number, and errors average out in their norm.
+  // them are multiplied by one number, and errors average out in their norm: it is no farther off than they
+  // are at most, and rounded once.
   void find_effect_of_clipping(const Json& ours, const Json& theirs) {
-    const std::vector<EntryPair> entries = common(ours, theirs);
-    if (ways_of_clipping_.empty() || !model_.effect_of_clipping) return;
-    const double floor = negligible(model_, entries);
-    double effect = entries.empty() || before_clipping_.empty() ? kInfinity : 0;
-    std::array<double, 2> squares{};
-    Place all;
-    all.tensor = {};
-    double bias = 0;
-    for (const EntryPair& entry : entries) {
-      if (before_clipping_.empty()) break;
-      const Place place = clipped(before_clipping_, entry);
-      effect = std::max(effect, model_.excess(entry_distance(*entry.target, *entry.reference, floor),
-                                              model_.tolerance(place)));
+    if (ways_of_clipping_.empty() || before_clipping_.empty()) return;
+    double target = 0, reference = 0, unit = 0;  // squares
+    for (const EntryPair& entry : common(ours, theirs)) {
       const auto a = tensor_of(*entry.target), b = tensor_of(*entry.reference);
       if (!a || !b) continue;
-      squares[0] += a->count * a->typical() * a->typical();
-      squares[1] += b->count * b->typical() * b->typical();
-      all.tensor.unit = std::max(all.tensor.unit, place.tensor.unit);
-      all.tensor.count += b->count;
-      for (const Source& one : place.sources) bias = std::max(bias, one.distance.bias);
+      target += a->count * a->typical() * a->typical();
+      reference += b->count * b->typical() * b->typical();
+      unit = std::max(unit, metrics::unit_roundoff(b->dtype));
     }
-    if (model_.norm_of_clipping && squares[1] > 0) {
-      const double apart = std::abs(std::sqrt(squares[0] / squares[1]) - 1);
-      const double error =
-          (largest_of(before_clipping_).error() + all.tensor.unit) / std::sqrt(all.tensor.count);
-      effect = std::max(effect, apart / (model_.suspect * (bias + all.tensor.unit + error)));
-    }
+    if (reference == 0) return;
+    const double allowed = model_.suspect * (largest_of(before_clipping_).error() + unit);
+    const double effect = std::abs(std::sqrt(target / reference) - 1) / allowed;
     for (const std::size_t index : ways_of_clipping_) walk().findings[index].effect = effect;
   }
 
@@ -420,7 +423,6 @@ class StateWalk {
   void at_optimizer(Reached& reached) {
     const auto &ours = target_["gradients_at_optimizer"].items(),
                &theirs = reference_["gradients_at_optimizer"].items();
-    for (const std::size_t index : ways_of_clipping_) walk().findings[index].effect = kInfinity;
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       const Json &a = ours[i]["gradients"], &b = theirs[i]["gradients"];
       const std::size_t known = walk().findings.size();

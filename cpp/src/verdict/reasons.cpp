@@ -48,7 +48,6 @@ constexpr std::array kReasons{
     ReasonRow{Reason::kDtypes, "dtypes", ": dtype {0} (reference: {1})", ":数据类型为 {0}(标杆侧:{1})"},
     ReasonRow{Reason::kRandom, "random", " (a random operator)", "(随机算子)"},
     ReasonRow{Reason::kValues, "values", "{0} = {1} (reference: {2})", "{0} = {1}(标杆侧:{2})"},
-    ReasonRow{Reason::kLoneResult, "lone_result", "{0} is {1} (reference: {2})", "{0} 为 {1}(标杆侧:{2})"},
     ReasonRow{Reason::kMissingCall, "missing_call", "only the reference calls {0}", "只有标杆侧调用了 {0}"},
     ReasonRow{Reason::kExtraCall, "extra_call", "only the target calls {0}", "只有调试侧调用了 {0}"},
     ReasonRow{Reason::kAndTheNext, "and_the_next", " and the call that follows", " 及其后的一个调用"},
@@ -179,3 +178,41 @@ std::string text_of(const Clause& clause, Language language) {
 }
 
 }  // namespace msprobe::verdict
+
+namespace msprobe::compare {
+
+std::string_view kind_name(FindingKind kind) noexcept {
+  switch (kind) {
+    case FindingKind::kInputData: return "input_data";
+    case FindingKind::kWeight: return "weight";
+    case FindingKind::kBuffer: return "buffer";
+    case FindingKind::kArgument: return "argument";
+    case FindingKind::kModuleAttribute: return "module_attribute";
+    case FindingKind::kOperator: return "operator";
+    case FindingKind::kInPlace: return "in_place";
+    case FindingKind::kMissingCall: return "missing_call";
+    case FindingKind::kExtraCall: return "extra_call";
+    case FindingKind::kGradient: return "gradient";
+    case FindingKind::kReduction: return "reduction";
+    case FindingKind::kClipping: return "clipping";
+    case FindingKind::kOptimizerSetting: return "optimizer_setting";
+    case FindingKind::kOptimizerState: return "optimizer_state";
+    case FindingKind::kUpdate: return "update";
+    case FindingKind::kRandomness: return "randomness";
+  }
+  return "";
+}
+
+std::string_view status_name(Status status) noexcept {
+  return status == Status::kEqual ? "equal" : status == Status::kRounding ? "rounding" : "differ";
+}
+
+std::string_view reason_word(Reason reason) noexcept { return verdict::row_of(reason).id; }
+
+std::string text_of(const Because& because, Language language) {
+  std::string text;
+  for (const Clause& clause : because) text += verdict::text_of(clause, language);
+  return text;
+}
+
+}  // namespace msprobe::compare

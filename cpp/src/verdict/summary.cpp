@@ -1,13 +1,12 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict/summary.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "verdict/arrival.h"
 #include "verdict/places_of_calls.h"
+#include "verdict/suspects_of_calls.h"
 
 namespace msprobe::verdict {
 namespace {
@@ -61,7 +60,7 @@ class Summary {
       metrics::TensorFacts facts = calls_.facts(row);
       facts.checksum = {};  // of a file that may be closed by then
       walk_.parameters.insert_or_assign(key, facts);
-      walk_.left[key].error = calls_.distance(row).expected;
+      walk_.left[key] = {calls_.distance(row).expected, 1};
     }
   }
 

@@ -11,7 +11,6 @@
 #include "verdict/calls.h"
 #include "verdict/effects.h"
 #include "verdict/places_of_calls.h"
-#include "verdict/summary.h"
 #include "verdict/unpaired.h"
 
 namespace msprobe::verdict {
@@ -60,12 +59,11 @@ class Walk {
  private:
   // A finding without a distance, or one that counts only where something comes of it.
   struct Unmeasured {
-    enum class Where : std::uint8_t { kInCall, kAround };
     std::size_t finding = 0;
     std::uint32_t record = 0;
     bool decides = false;            // what is made of equal tensors
     bool is_another_number = false;  // than everything before explains
-    Where where = Where::kInCall;
+    bool is_around = false;          // shows in the module around, and not in the call
   };
 
   StepWalk& walk() { return result_.walk; }
@@ -166,8 +164,6 @@ class Walk {
   // no tensor, such as a word or a flag, decides what is made of them; a flag in place of a mask asks for
   // another kernel.
   std::size_t visit_inputs(std::uint32_t record, bool has_same_tensors) {
-    const Zone zone = calls_.zone(record);
-    if (zone != Zone::kModel && calls_.has_tensors_in_other_order(record)) return 0;
     const bool is_one_kernel = model_.words_decide && has_same_tensors && !is_module(calls_.name(record));
     const double floor = calls_.floor(record);
     std::size_t found = 0;
@@ -189,23 +185,15 @@ class Walk {
       const bool is_chosen = model_.other_choice && item.kind == Item::Kind::kTensor && is_other_choice(row);
       add_value(record, calls_.item_name(row), shown(calls_.target(), item),
                 other != nullptr ? shown(calls_.reference(), *other) : std::string(word_of(row.reason)),
-                {0, record, is_one_kernel || is_a_number(item), is_another,
-                 is_chosen ? Unmeasured::Where::kAround : Unmeasured::Where::kInCall});
+                {0, record, is_one_kernel || is_a_number(item), is_another, is_chosen});
       ++found;
-      // A rate or a coefficient of an optimizer is one of its settings: what it makes of states that are 0,
-      // or next to nothing, is no measure.
-      if (model_.number_of_optimizer && zone == Zone::kOptimizer && is_another) {
-        walk().findings.back().effect = kInfinity;
-        unmeasured_.pop_back();
-      }
     }
     for (const std::uint32_t index : calls_.reference_only(record)) {
       const Item& item = calls_.reference().all_items()[index];
       if (!is_input(item.part) || item.kind == Item::Kind::kNull || item.kind == Item::Kind::kTensor)
         continue;
       add_value(record, trace::item_name(calls_.reference(), calls_.counterpart(record), index), "absent",
-                shown(calls_.reference(), item),
-                {0, record, is_one_kernel || is_a_number(item), false, Unmeasured::Where::kInCall});
+                shown(calls_.reference(), item), {0, record, is_one_kernel || is_a_number(item)});
       ++found;
     }
     return found;
@@ -266,8 +254,6 @@ class Walk {
     if (input.source != kNoItem) {
       name_after_module(*finding, row);
       tell_what_happened(*finding, row, input.source, ours);
-      if (model_.around_in_place && ours == kNoItem && unpaired_.has_extra_in(calls_.parent(record)))
-        unmeasured_.push_back({walk().findings.size() - 1, record, false, false, Unmeasured::Where::kAround});
     } else if (backward) {
       finding->kind = FindingKind::kGradient;
     } else if (record == 0 && places_.before(0) == 0 && !has_state_) {
@@ -339,8 +325,6 @@ class Walk {
 
   void visit_results(std::uint32_t record, const std::vector<Source>& sources, bool knows_sources) {
     Outcome& seen = effects_[record];
-    const std::string_view call = calls_.name(record);
-    const bool backward = is_backward(call);
     const double floor = calls_.floor(record);
     struct Worst {
       const ItemPair* row = nullptr;
@@ -353,7 +337,9 @@ class Walk {
       const Item& item = pair().target_item(row);
       if (is_input(item.part)) continue;
       if (!row.reference) {
-        visit_lone_result(record, row, sources, knows_sources);
+        const bool is_of_other_shape =
+            item.kind == Item::Kind::kTensor && row.reason == trace::NoMatchReason::kShape;
+        if (is_of_other_shape && !is_other_choice(row)) seen.visible = kInfinity;
         continue;
       }
       if (item.kind != Item::Kind::kTensor || calls_.says_nothing(row)) continue;
@@ -361,7 +347,8 @@ class Walk {
       const Distance apart = calls_.distance(row, floor);
       high = std::max(high, apart.high);
       seen.out_is_equal &= apart.equal;
-      if (is_module(call) && !backward) note_result_of_module(row, apart);
+      if (is_module(calls_.name(record)) && !is_backward(calls_.name(record)))
+        note_result_of_module(row, apart);
       if (apart.equal) continue;
       if (has_state_) result_.results.add(calls_.facts(row), apart);
       seen.arrives |= arrives(calls_, row, apart, result_.walk.arriving);
@@ -424,36 +411,6 @@ class Walk {
     }
   }
 
-  // A result that cannot be compared: of another dtype or shape. One that the other run has not, as weights
-  // that a module hands out besides, is no other result: calls of one run take it.
-  void visit_lone_result(std::uint32_t record, const ItemPair& row, const std::vector<Source>& sources,
-                         bool knows_sources) {
-    if (row.reason == trace::NoMatchReason::kNoItem) return;
-    const Item& item = pair().target_item(row);
-    const bool is_visible = model_.other_shape_is_visible && item.kind == Item::Kind::kTensor &&
-                            row.reason != trace::NoMatchReason::kDtype && !is_other_choice(row);
-    if (is_visible) {
-      effects_[record].visible = kInfinity;
-    }
-    if (effects_[record].has_other_arguments || !knows_sources || item.kind == Item::Kind::kNull) return;
-    // How many elements there are may depend on those of a mask or an index; of products and functions of
-    // single elements it does not.
-    const Gain gain = calls_.operator_of(calls_.name(record)).gain;
-    const bool keeps_shape = gain == Gain::kProduct || gain == Gain::kScaleFree ||
-                             gain == Gain::kElementwise || gain == Gain::kPower;
-    const bool is_exact =
-        std::all_of(sources.begin(), sources.end(), [](const Source& one) { return one.distance.equal; });
-    if (!model_.lone_result || (!is_exact && !keeps_shape)) return;
-    Finding* const finding = add(FindingKind::kOperator, record);
-    if (finding == nullptr) return;
-    finding->distance = Distance::unmeasurable();
-    finding->target_value = shown(calls_.target(), item);
-    finding->reference_value = word_of(row.reason);
-    finding->because = {
-        {Reason::kLoneResult, {calls_.item_name(row), finding->target_value, finding->reference_value}}};
-    finding->effect = kInfinity;
-  }
-
   // ---- gradients of parameters
 
   void visit_gradients(std::uint32_t record) {
@@ -486,13 +443,9 @@ class Walk {
   void find_effect(const Unmeasured& one) {
     Finding& finding = walk().findings[one.finding];
     const Outcome& seen = effects_[one.record];
-    if (one.where == Unmeasured::Where::kAround) {
-      finding.effect = effects_.around(calls_.parent(one.record), false, one.record + 1);
-      return;
-    }
-    const bool shows = seen.has_result || seen.visible > 0;
-    finding.effect = shows ? effects_.in_call(one.record, one.decides)
-                           : effects_.around(calls_.parent(one.record), false, one.record + 1);
+    const bool shows = !one.is_around && (seen.has_result || seen.visible > 0);
+    finding.effect =
+        shows ? seen.effect(one.decides) : effects_.around(calls_.parent(one.record), false, one.record + 1);
     finding.is_hidden =
         one.decides && std::isinf(finding.effect) && model_.argument_of_equal
             ? effects_.is_of_argument(one.record)

@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The calls of a step, place by place: which are suspect, and what comes of what has no distance.
+/// The places of a step: which are suspect, and what comes of what has no distance.
 
 #include <map>
 #include <string>
 #include <vector>
 
 #include "msprobe/step_walk.h"
+#include "verdict/calls.h"
 #include "verdict/explain.h"
 
 namespace msprobe::verdict {
@@ -32,5 +33,16 @@ SuspectsOfCalls suspects_of_calls(const Model& model, const trace::DumpPair& pai
                                   const std::vector<metrics::Distance>& distances,
                                   const compare::StepWalk* before, bool has_state, double gradients,
                                   const Observer& observer);
+
+/// Adds to it what the training state shows: data, weights, settings, what becomes of the gradients, and what
+/// the optimizer makes of them. The reference has the names of the target (other_names.h).
+void add_suspects_of_state(const Model& model, const trace::Json& target, const trace::Json& reference,
+                           const compare::StepWalk* before, SuspectsOfCalls& calls, const Observer& observer);
+
+/// What is said of the calls of a step as a whole: counts, the largest distances, the first tensor that has
+/// little in common, and the stretch in which small differences add up to more than a model that is computed
+/// once may make. Puts the findings in order, and keeps parameters for the next step where no training state
+/// does.
+void summarize(const Calls& calls, bool is_first_step, bool has_state, compare::StepWalk& walk);
 
 }  // namespace msprobe::verdict

@@ -47,12 +47,6 @@ std::optional<std::uint32_t> Unpaired::found(const Groups& groups, std::uint32_t
   return place == groups.end() ? std::nullopt : std::optional(place->second);
 }
 
-bool Unpaired::has_extra_in(std::string_view module) const {
-  return std::any_of(groups_.begin(), groups_.end(), [&](const UnpairedCalls& one) {
-    return !one.is_missing && one.around == module && !is_backward(one.name);
-  });
-}
-
 // The outermost module around a call that the other run has not either, and the first around that it has.
 Unpaired::Outside Unpaired::outside(std::string_view call, bool is_missing) const {
   const DumpPair& pair = calls_.pair();

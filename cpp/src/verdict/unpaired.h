@@ -37,8 +37,6 @@ class Unpaired {
   std::optional<std::uint32_t> of_reference(std::uint32_t record) const {
     return found(of_reference_, record);
   }
-  /// The module has calls that only the target makes.
-  bool has_extra_in(std::string_view module) const;
 
   /// A call takes what these calls made, and it differs: where the backward pass goes on with it, they are no
   /// update behind it.
