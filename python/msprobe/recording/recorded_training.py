@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from msprobe.recording.forward_only import ForwardOnly
 from msprobe.training.graph_capture import captures_graph
 from msprobe.training.measurement import has_numbers
 from msprobe.training.model_parts import is_training, modules, parameters, parts_of
-from msprobe.training.optimizer import optimizers_of
+from msprobe.training.optimizer import has_any, optimizers_of_process
 from msprobe.training.phases import inside_of_backward, watch_gradients
 from msprobe.training.steps import FinishedSteps, OutermostCalls
 from msprobe.training.steps_taken import steps_taken
@@ -82,6 +83,7 @@ class RecordedTraining:
         self._posted: Removable | None = None
         self._beside: dict[int, Any] = {}  # weak references to modules that are called beside the models
         self._turns: dict[int, tuple[Any, bool]] = {}  # weak references to modules that come later, by id
+        self._later: list[Any] = []  # weak references to optimizers that had not stepped in the first step
         self._stepped_once: set[int] = set()  # ids of optimizers
         self._forward_only = ForwardOnly(steps)
         self._takes_evaluation = False
@@ -255,12 +257,14 @@ class RecordedTraining:
         return False
 
     def _has_its_turn(self, module: Any) -> bool:
-        """Whether an optimizer that had not stepped when the module was called first has parameters of it: of
-        optimizers that take turns, as those of a GAN, or of an actor and a critic.
+        """Whether an optimizer that was there in the first step, and had not stepped when the module was
+        called first, has parameters of it: of optimizers that take turns, as those of a GAN.
         """
         known = self._turns.get(id(module))
         if known is None or known[0]() is not module:
-            has_turn = any(id(one) not in self._stepped_once for one in optimizers_of([module]))
+            held = {id(parameter) for parameter in parameters(module)}
+            waiting = [one for one in (made() for made in self._later) if one is not None]
+            has_turn = any(id(one) not in self._stepped_once and has_any(one, held) for one in waiting)
             known = self._turns[id(module)] = weakref.ref(module), has_turn
         return known[1]
 
@@ -307,6 +311,10 @@ class RecordedTraining:
         if not self._is_open:
             return
         self._is_open = False
+        if self.seen.steps == 0:
+            with contextlib.suppress(Exception):  # of one that is not complete
+                waiting = (one for one in optimizers_of_process() if id(one) not in self._stepped_once)
+                self._later = [weakref.ref(one) for one in waiting]
         self._tell("end_step", self.seen.steps)
         self.seen.steps += 1
 

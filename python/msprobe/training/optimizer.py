@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 
 def optimizers_of(models: Iterable[Any]) -> list[Any]:
-    """The optimizers of the process that have parameters of the models. Not those that only stand around
-    another one and pass requests on, as that of accelerate does.
-    """
+    """The optimizers of the process that have parameters of the models."""
+    held = {id(parameter) for model in models for parameter in parameters(model)}
+    return [one for one in optimizers_of_process() if has_any(one, held)]
+
+
+def optimizers_of_process() -> list[Any]:
+    """Not those that only stand around another one and pass requests on, as that of accelerate does."""
     from torch.optim import Optimizer
 
-    held = {id(parameter) for model in models for parameter in parameters(model)}
-    found = [one for one in gc.get_objects() if issubclass(type(one), Optimizer) and has_any(one, held)]
+    found = [one for one in gc.get_objects() if issubclass(type(one), Optimizer)]
     return list({id(one): one for one in map(innermost, found)}.values())
 
 
