@@ -6,8 +6,8 @@
 /// that a backward pass left and the one that an optimizer is given, what an optimizer wrote and what the
 /// next step begins with.
 
-#include <array>
 #include <map>
+#include <optional>
 
 #include "msprobe/metrics.h"
 
@@ -23,14 +23,29 @@ class KnownValues {
   /// Of several tensors with these values the one that is farthest off; null: none has them.
   const metrics::Distance* find(const metrics::TensorFacts& reference) const;
 
+  /// The same with a factor between them, as clipping and the scale of a loss leave gradients where nothing
+  /// is recorded; each element is rounded once. Not of one or two elements, nor of equal ones: a factor makes
+  /// any number of any other.
+  const metrics::Distance* find_scaled(const metrics::TensorFacts& reference) const;
+
   bool empty() const noexcept { return of_.empty(); }
 
  private:
+  /// What a factor leaves as it is, and what it changes.
+  struct Values {
+    double count = 0;
+    double balance = 0;  // (max + min) / (max - min)
+    double norm = -1;    // as a multiple of the largest magnitude; -1: not known to double precision
+    double largest = 0;  // magnitude
+  };
   struct Known {
-    double norm = -1;  // -1: not known to double precision
+    Values values;
     metrics::Distance distance;
   };
-  std::multimap<std::array<double, 3>, Known> of_;  // by elements, minimum, maximum
+  static std::optional<Values> values_of(const metrics::TensorFacts& facts);
+  const metrics::Distance* find(const metrics::TensorFacts& reference, double tolerance, bool scaled) const;
+
+  std::multimap<double, Known> of_;  // by the balance
 };
 
 }  // namespace msprobe::compare

@@ -375,7 +375,7 @@ class OfOperator {
 
 // ---- the other rules
 
-// R1. What was cast on the way was rounded once more.
+// R1. What was scaled or cast on the way was rounded once more.
 Tolerance of_same_value(const Model& model, const Place& place) {
   Tolerance allowed;
   const double errors = std::sqrt(std::max(place.tensor.count, 1.0));

@@ -38,7 +38,7 @@ constexpr std::array kRuleRows{
     RuleRow{"R1 same value",
             "a tensor that is another place, by its value: an argument that an earlier call returned, a "
             "gradient as the backward pass left it, a parameter as the optimizer left it",
-            "as much as that place; one rounding more where it was cast on the way"},
+            "as much as that place; one rounding more where it was scaled or cast on the way"},
     RuleRow{"R2 operator", "a result of one call of the catalogue of operators",
             "sum over sources of gain x distance, and (`own` + `sum` x sqrt(terms)) x u x cancellation. "
             "Terms that are one number, as a pooling's gradient over an image, are all rounded in one "

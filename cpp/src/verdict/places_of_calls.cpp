@@ -22,12 +22,19 @@ CallPlaces::CallPlaces(const Calls& calls, const Unpaired& unpaired, const StepW
       unpaired_(unpaired),
       before_(before),
       reached_(calls.count() + 1, before ? before->noise : 0) {
+  double differences = 0, squares = 0;
   for (const ItemPair& row : calls.pair().matches.pairs) {
     if (!row.reference || !trace::holds_gradients(calls.name(row.target_record))) continue;
     const Distance& apart = calls.distance(row);
-    gradients_.add(calls.facts(row), apart);
-    if (std::isfinite(apart.high)) largest_gradient_ = std::max(largest_gradient_, apart.high);
+    const metrics::TensorFacts facts = calls.facts(row);
+    gradients_.add(facts, apart);
+    if (!std::isfinite(apart.high)) continue;
+    largest_gradient_ = std::max(largest_gradient_, apart.high);
+    const double square = facts.typical() * facts.typical() * facts.count;
+    differences += apart.high * apart.high * square;
+    squares += square;
   }
+  if (squares > 0) whole_gradient_ = std::sqrt(differences / squares);
 }
 
 // ---- what is known of earlier places
@@ -216,7 +223,12 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
       const ItemPair& there = calls_.rows()[known];
       Source source = source_of(calls_.distance(there), calls_.tensor(there), known);
       if (const auto hidden = unseen_.find(known); hidden != unseen_.end()) source.unseen = hidden->second;
-      same_as(source);
+      if (model_.single_number && place.tensor.count == 1) {
+        opaque_of(everything_before(record));  // two numbers may be equal in the reference by chance
+        place.sources.push_back(source);
+      } else {
+        same_as(source);
+      }
       return result;
     }
     const std::uint32_t maker = calls_.reference_flow().record(result.source);
@@ -243,6 +255,14 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
   if (is_behind) {
     if (const Distance* const made = gradients_.find(facts)) {  // the gradient of a parameter
       same_as(source_of(*made, tensor_of(facts)), 1);
+      return result;
+    }
+    // Clipped, or the scale of a loss was taken out: the factor depends on all gradients.
+    if (const Distance* const scaled = model_.scaled_gradient ? gradients_.find_scaled(facts) : nullptr) {
+      Distance distance = *scaled;
+      for (double* one : {&distance.high, &distance.bias, &distance.expected, &distance.value})
+        *one += whole_gradient_;
+      same_as(source_of(distance, tensor_of(facts)), 1);
       return result;
     }
   }
@@ -287,8 +307,8 @@ Place left_behind(const Model& model, const compare::StepWalk& before, const std
   const bool is_equal =
       model.equal_step && is_known && left->second.error == 0 && left->second.error_of_step == 0;
   if (const Distance* const updated = is_equal ? nullptr : before.updated.find(facts)) {
-    place.rule = Rule::kSameValue;
-    place.extra_rounding = 1;
+    place.rule = Rule::kOperator;  // what was added to it rounds
+    place.by.gain = Gain::kSum;
     place.sources = {source_of(*updated, tensor)};
     return place;
   }
@@ -324,6 +344,11 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
   place.rule = Rule::kOperator;
   place.by = calls_.operator_of(call);
   place.sources = sources;
+  const bool is_composite =
+      model_.module_in_coarsest && (is_module(call) || place.by.gain == Gain::kRecurrent);
+  // Under autocast, what is computed inside may be of a coarser dtype than what comes out.
+  if (is_composite && place.tensor.unit > 0)
+    place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
   if (place.by.gain == Gain::kUpdate) {
     place.rule = Rule::kUpdate;
     place.step = step_of(row);

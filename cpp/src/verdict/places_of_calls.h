@@ -98,8 +98,8 @@ class CallPlaces {
   std::unordered_map<std::uint32_t, Common> common_;     // by row
   std::unordered_map<std::string_view, Inside> inside_;  // by module
   bool has_other_choices_ = false;
-  compare::KnownValues gradients_;  // of parameters, by value
-  double largest_gradient_ = 0;     // distance
+  compare::KnownValues gradients_;                    // of parameters, by value
+  double largest_gradient_ = 0, whole_gradient_ = 0;  // distances
 };
 
 }  // namespace msprobe::verdict

@@ -158,9 +158,10 @@ class StateWalk {
   // What is given to another call of a model, as the state of a recurrent one, may be a result of this step.
   Place given_again(const EntryPair& entry) const {
     const auto facts = tensor_of(*entry.reference);
-    const metrics::Distance* made = facts && model_.given_again ? calls_.results.find(*facts) : nullptr;
-    return made == nullptr ? place_of(entry)
-                           : made_of(entry, Gain::kSum, {source_of(*made, tensor_of(*facts))});
+    if (!facts || !model_.given_again) return place_of(entry);
+    const metrics::Distance* const made = calls_.results.find(*facts);
+    if (made == nullptr) return place_of(entry);
+    return made_of(entry, Gain::kSum, {source_of(*made, tensor_of(*facts))});
   }
 
   void other_names() {
@@ -384,21 +385,24 @@ class StateWalk {
   }
 
   // Another way to clip is a cause where the optimizer gets other gradients than before the clipping. All of
-  // them are multiplied by one number, and errors average out in their norm: it is no farther off than they
-  // are at most, and rounded once.
+  // them are multiplied by one number, and errors average out in their norm, a bias does not.
   void find_effect_of_clipping(const Json& ours, const Json& theirs) {
     if (ways_of_clipping_.empty() || before_clipping_.empty()) return;
-    double target = 0, reference = 0, unit = 0;  // squares
+    double target = 0, reference = 0, count = 0, unit = 0, bias = 0;  // squares of both
     for (const EntryPair& entry : common(ours, theirs)) {
       const auto a = tensor_of(*entry.target), b = tensor_of(*entry.reference);
       if (!a || !b) continue;
       target += a->count * a->typical() * a->typical();
       reference += b->count * b->typical() * b->typical();
+      count += b->count;
       unit = std::max(unit, metrics::unit_roundoff(b->dtype));
+      for (const Source& one : clipped(before_clipping_, entry).sources)
+        bias = std::max(bias, one.distance.bias);
     }
     if (reference == 0) return;
-    const double allowed = model_.suspect * (largest_of(before_clipping_).error() + unit);
-    const double effect = std::abs(std::sqrt(target / reference) - 1) / allowed;
+    const double error = (largest_of(before_clipping_).error() + unit) / std::sqrt(count);
+    const double effect =
+        std::abs(std::sqrt(target / reference) - 1) / (model_.suspect * (bias + unit + error));
     for (const std::size_t index : ways_of_clipping_) walk().findings[index].effect = effect;
   }
 

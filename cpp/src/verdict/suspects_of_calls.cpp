@@ -187,6 +187,12 @@ class Walk {
                 other != nullptr ? shown(calls_.reference(), *other) : std::string(word_of(row.reason)),
                 {0, record, is_one_kernel || is_a_number(item), is_another, is_chosen});
       ++found;
+      // A rate or a coefficient of an optimizer is one of its settings: what it makes of states that are 0,
+      // or next to nothing, is no measure.
+      if (model_.number_of_optimizer && is_another && calls_.zone(record) == Zone::kOptimizer) {
+        walk().findings.back().effect = kInfinity;
+        unmeasured_.pop_back();
+      }
     }
     for (const std::uint32_t index : calls_.reference_only(record)) {
       const Item& item = calls_.reference().all_items()[index];

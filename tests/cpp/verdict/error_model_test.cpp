@@ -18,7 +18,7 @@ TEST_CASE("same value: it may be as far off as its source, and no farther") {
   CHECK(is_suspect(of(Rule::kSameValue, {source()}), off_by(1e-9)));
 }
 
-TEST_CASE("same value: what was cast on the way is rounded once more") {
+TEST_CASE("same value: what was scaled on the way is rounded once more") {
   Place place = of(Rule::kSameValue, {source()});
   CHECK(is_suspect(place, off_by(kFloat32)));
   place.extra_rounding = 1;

@@ -21,6 +21,13 @@ TensorFacts facts(double min, double max, double norm, bool is_exact = true) {
   return of;
 }
 
+TensorFacts times(TensorFacts of, double factor) {
+  *of.min *= factor;
+  *of.max *= factor;
+  *of.norm *= factor;
+  return of;
+}
+
 Distance far_by(double high) {
   Distance distance;
   distance.high = high;
@@ -61,4 +68,44 @@ TEST_CASE("known values: where a norm is not known exactly the one that is farth
   known.add(facts(-1.5, 2.25, 7.125), far_by(0.1));
   known.add(facts(-1.5, 2.25, 9.5), far_by(0.3));
   CHECK(known.find(facts(-1.5, 2.25, 7, false))->high == 0.3);
+}
+
+TEST_CASE("known values: the scale of a loss is a power of two, clipping divides by any number") {
+  KnownValues known;
+  const TensorFacts gradient = facts(-1.5, 2.25, 7.125);
+  known.add(times(gradient, 65536), far_by(0.1));
+  CHECK(known.find(gradient) == nullptr);
+  CHECK(known.find_scaled(gradient) != nullptr);
+  const double factor = 0.2693043053150177;
+  CHECK(known.find(times(gradient, factor)) == nullptr);
+  REQUIRE(known.find_scaled(times(gradient, factor)) != nullptr);
+  CHECK(known.find_scaled(times(gradient, factor))->high == 0.1);
+  TensorFacts rounded = times(gradient, factor);
+  *rounded.max *= 1 + 0x1p-24;
+  CHECK(known.find_scaled(rounded) != nullptr);
+  *rounded.norm *= 1.001;
+  CHECK(known.find_scaled(rounded) == nullptr);
+  CHECK(known.find_scaled(times(gradient, -factor)) == nullptr);
+}
+
+TEST_CASE("known values: two numbers are no shape, of three the third tells it") {
+  KnownValues known;
+  TensorFacts two = facts(-1.5, 2.25, 2.7), three = facts(-1.5, 2.25, 3);
+  two.count = 2;
+  three.count = 3;
+  known.add(two, far_by(0.1));
+  known.add(three, far_by(0.1));
+  CHECK(known.find_scaled(times(two, 3)) == nullptr);
+  CHECK(known.find_scaled(times(three, 3)) != nullptr);
+}
+
+TEST_CASE("known values: a single number has no scale of its own") {
+  KnownValues known;
+  TensorFacts one = facts(2, 2, 2);
+  one.count = 1;
+  known.add(one, far_by(0.1));
+  CHECK(known.find(one) != nullptr);
+  CHECK(known.find_scaled(times(one, 3)) == nullptr);
+  known.add(facts(0, 0, 0), far_by(0));
+  CHECK(known.find(facts(0, 0, 0))->high == 0);
 }

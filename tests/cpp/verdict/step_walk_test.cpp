@@ -123,6 +123,26 @@ TEST_CASE("number: one that is off by its rounding to float32 is the same") {
   CHECK(is_told(11 * kFloat32));
 }
 
+TEST_CASE("number: one of an optimizer that everything before does not explain is another one") {
+  // `before`: how far off the backward pass is.
+  const auto is_another = [](double off, double before) {
+    const auto run = [&](double rate, double error) {
+      return steps::Run{call("Functional.relu.0.forward", tensor(), tensor()) + ", " +
+                        call("Functional.relu.0.backward", tensor(), tensor({1 + error})) + ", " +
+                        call("Tensor.add_.0.forward", tensor({3}) + ", " + number(rate), tensor({5}))};
+    };
+    const StepWalk step = walk(run(0.5 + off / 2, before), run(0.5, 0));
+    for (const Finding& finding : step.findings) {
+      if (finding.kind == FindingKind::kArgument) return std::isinf(finding.effect);
+    }
+    return false;
+  };
+  // 3 x 3 x (2.9 roundings and the distance of the backward pass).
+  CHECK_FALSE(is_another(20 * kFloat32, 0));
+  CHECK(is_another(32 * kFloat32, 0));
+  CHECK_FALSE(is_another(32 * kFloat32, 1e-3));
+}
+
 // ---- gradients between the backward pass and the optimizer
 
 TEST_CASE("clipping: what one of the runs does to all gradients is named, whatever function does it") {
