@@ -282,12 +282,12 @@ _GONE = """
 Each of these was switched off, and nothing that was asked, no unit test and no script that once failed
 changed its answer for the worse. Calls of one run: that others of that run may take what they make, and
 that another tensor counts by what the module makes of it. Values: that what does not exist yet in the
-target is no source, that terms count with their coefficients, that a mask may not be recorded. What has no
-distance: that a product of equal tensors of another shape is a fault by itself, that an argument may show in
-the backward call alone, that what a module is given is the same inside of it, that the order of tensors
-which are clipped together does not matter, each gradient by itself where clipping differs (the norm of all
-tells). The step: that the stretch begins where a result is too far off
-and that gradients are in it, and a list of settings of modules by their names.
+target is no source, that terms count with their coefficients, that a mask may not be recorded. What has
+no distance: that a product of equal tensors of another shape is a fault by itself, that what a module is
+given is the same inside of it, that the order of tensors which are clipped together does not matter,
+each gradient by itself where clipping differs (the norm of all tells). The step: that the stretch begins
+where a result is too far off and that gradients are in it, and a list of settings of modules by their
+names.
 """
 _HEAD = "| {} | asked | worse | better | other | such as |\n|---|---|---|---|---|---|{}\n"
 

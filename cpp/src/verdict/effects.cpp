@@ -23,6 +23,14 @@ const Outcome* Effects::backward_of(std::uint32_t record) const {
   return has_it ? &outcomes_[*backward] : nullptr;
 }
 
+double Effects::in_call(std::uint32_t record, bool decides) const {
+  const Outcome& seen = outcomes_[record];
+  const Outcome* const backward =
+      seen.visible >= 1 || !calls_.model().effect_in_backward ? nullptr : backward_of(record);
+  return backward == nullptr ? seen.effect(decides)
+                             : std::max(seen.effect(decides), backward->effect(decides));
+}
+
 // No call makes another result of equal tensors and arguments.
 bool Effects::find_same_kernels() const {
   for (std::uint32_t i = 0; i < outcomes_.size(); ++i) {

@@ -450,8 +450,8 @@ class Walk {
     Finding& finding = walk().findings[one.finding];
     const Outcome& seen = effects_[one.record];
     const bool shows = !one.is_around && (seen.has_result || seen.visible > 0);
-    finding.effect =
-        shows ? seen.effect(one.decides) : effects_.around(calls_.parent(one.record), false, one.record + 1);
+    finding.effect = shows ? effects_.in_call(one.record, one.decides)
+                           : effects_.around(calls_.parent(one.record), false, one.record + 1);
     finding.is_hidden =
         one.decides && std::isinf(finding.effect) && model_.argument_of_equal
             ? effects_.is_of_argument(one.record)
