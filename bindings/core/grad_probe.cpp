@@ -105,13 +105,13 @@ Comparison compare_ranks(const std::filesystem::path& rank_dir1, const std::file
 }
 
 std::size_t convert_gradients(const std::filesystem::path& rank_dir, std::filesystem::path dump_path,
-                              int rank, const std::string& layout) {
+                              int rank, const std::string& layout, bool tells) {
   grad_probe::Options options;
   options.dump_path = std::move(dump_path);
   options.rank = rank;
   options.layout = grad_layout(layout);
   const py::gil_scoped_release no_gil;
-  return grad_probe::convert(rank_dir, options);
+  return grad_probe::convert(rank_dir, options, tells);
 }
 
 }  // namespace
@@ -158,5 +158,5 @@ void register_grad_probe(py::module_& m) {
         py::arg("progress") = py::none());
   m.def("has_gradients", &grad_probe::has_gradients, py::arg("rank_dir"), released);
   m.def("convert_gradients", &convert_gradients, py::arg("rank_dir"), py::arg("dump_path"), py::arg("rank"),
-        py::arg("layout"));
+        py::arg("layout"), py::kw_only(), py::arg("tells") = true);
 }

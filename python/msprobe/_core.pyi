@@ -401,6 +401,8 @@ def convert_gradients(
     dump_path: str | os.PathLike[str],
     rank: int,
     layout: Literal["npy", "packed"],
+    *,
+    tells: bool = True,
 ) -> int: ...
 
 @final

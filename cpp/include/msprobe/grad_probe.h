@@ -215,9 +215,11 @@ MSPROBE_API bool has_gradients(const std::filesystem::path& rank_dir);
 
 /// Writes what a rank directory holds, whatever its layout, to {options.dump_path}/rank{options.rank} in the
 /// layout of the options; level, bounds and keepers of the options do not matter. There and back again gives
-/// the same bytes. Signs that another rank keeps are taken from there. Returns the number of steps. Throws
-/// IoError, FormatError, and InvalidArgument where there is a record already.
-MSPROBE_API std::size_t convert(const std::filesystem::path& rank_dir, const Options& options);
+/// the same bytes. Signs that another rank keeps are taken from there; what cannot be had is left out, with a
+/// warning for each where `tells`. Returns the number of steps. Throws IoError, FormatError, and
+/// InvalidArgument where there is a record already.
+MSPROBE_API std::size_t convert(const std::filesystem::path& rank_dir, const Options& options,
+                                bool tells = true);
 
 /// The ranks R with a directory rankR on both sides, ascending. Throws IoError when a path is not a
 /// directory, InvalidArgument when it is a symbolic link, and NothingToCompare when there are none.

@@ -60,14 +60,15 @@ std::vector<std::uint8_t> bits_of(const Signs& signs) {
   return bits;
 }
 
-// Signs that cannot be had, as those that a replica keeps otherwise, are told and left out.
+// Signs that cannot be had, as those that a replica keeps otherwise, are left out, and logged where `tells`.
 template <typename Use>
-void for_each_signs(const RecordedRank& record, const Step& step, const Use& use) {
+void for_each_signs(const RecordedRank& record, const Step& step, bool tells, const Use& use) {
   for (const std::string& name : step.names) {
     try {
       use(name, *record.signs(step.number, name));
     } catch (const Incomparable& problem) {
-      log(LogLevel::kWarning, record.signs_place(step.number, name) + " is left out: " + problem.what());
+      if (tells)
+        log(LogLevel::kWarning, record.signs_place(step.number, name) + " is left out: " + problem.what());
     }
   }
 }
@@ -79,9 +80,9 @@ struct Packed {
   std::vector<std::uint8_t> bits;
 };
 
-void write_packed(PackedWriter& file, const RecordedRank& record, const Step& step) {
+void write_packed(PackedWriter& file, const RecordedRank& record, const Step& step, bool tells) {
   std::vector<Packed> all;
-  for_each_signs(record, step, [&all](const std::string& name, const Signs& signs) {
+  for_each_signs(record, step, tells, [&all](const std::string& name, const Signs& signs) {
     all.push_back({name, signs.shape(), signs.fortran_order(), bits_of(signs)});
   });
   std::vector<SignsToPack> signs;
@@ -102,10 +103,10 @@ void write_npy(const fs::path& path, const Signs& signs) {
   file.commit();
 }
 
-void write_files(const fs::path& rank_dir, const RecordedRank& record, const Step& step) {
+void write_files(const fs::path& rank_dir, const RecordedRank& record, const Step& step, bool tells) {
   const fs::path directory = step_directory(rank_dir, step.number);
   if (!step.names.empty()) io::make_directories(directory);
-  for_each_signs(record, step, [&directory](const std::string& name, const Signs& signs) {
+  for_each_signs(record, step, tells, [&directory](const std::string& name, const Signs& signs) {
     write_npy(directory / direction_file_name(name), signs);
   });
   io::write_file(summary_file(rank_dir, step.number), step.summary);
@@ -121,7 +122,7 @@ bool has_gradients(const fs::path& rank_dir) {
   });
 }
 
-std::size_t convert(const fs::path& rank_dir, const Options& options) {
+std::size_t convert(const fs::path& rank_dir, const Options& options, bool tells) {
   const RecordedRank record(rank_dir);
   const fs::path target = rank_directory(options.dump_path, options.rank);
   io::make_directories(target);
@@ -134,9 +135,9 @@ std::size_t convert(const fs::path& rank_dir, const Options& options) {
   for (const std::int64_t number : steps) {
     const Step step = read_step(record, number);
     if (packed) {
-      write_packed(*packed, record, step);
+      write_packed(*packed, record, step, tells);
     } else {
-      write_files(target, record, step);
+      write_files(target, record, step, tells);
     }
   }
   return steps.size();

@@ -95,7 +95,7 @@ struct Place {
   double channel = 0;         // of a normalisation: elements that share its sums; 0: no other
   double normalised = 0;      // of the backward of a normalisation: norm of what was made; 0: not known
   double step = kInfinity;    // kUpdate: how far the reference moved it, as a part of it; infinite: not known
-  double extra_rounding = 0;  // kSameValue: in unit roundoffs, where it was cast on the way
+  double extra_rounding = 0;  // kSameValue: in unit roundoffs, where it was scaled or cast on the way
   int calls = 1;              // kOpaque: 2: through a whole pass, the rule twice
   std::vector<Source> sources;
   std::optional<Source>

@@ -362,7 +362,7 @@ class StateWalk {
                            [&](const std::string& key, const Json& one, const Json& other) {
                              found_.add_values(FindingKind::kClipping, Phase::kClipping, key,
                                                Reason::kClippingSetting, {key}, one, other);
-                             is_way_of_clipping();
+                             note_way_of_clipping();
                            });
       }
       const Reached before =
@@ -376,10 +376,10 @@ class StateWalk {
     if (ours.size() == theirs.size()) return;
     found_.add_counts(Phase::kClipping, "clipping", "gradients are clipped", ours.size(), theirs.size());
     walk().findings.back().kind = FindingKind::kClipping;
-    is_way_of_clipping();
+    note_way_of_clipping();
   }
 
-  void is_way_of_clipping() {
+  void note_way_of_clipping() {
     walk().findings.back().effect = kInfinity;  // until it is known
     ways_of_clipping_.push_back(walk().findings.size() - 1);
   }

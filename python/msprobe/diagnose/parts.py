@@ -274,9 +274,8 @@ class Comparison:
         explained = self._explained_steps(with_gradients=True)
         suspicious = [finding for finding in verdict.suspicious if finding.step not in explained]
         apart = tuple(of_gradients(verdict, self.offset))
-        if (
-            self.is_joined
-        ):  # summands, which the dump has the sums of; copies, which the replica check looks at
+        # Summands, which the dump has the sums of; copies, which the replica check looks at.
+        if self.is_joined:
             apart = tuple(replace(one, is_difference=False) for one in apart)
         is_whole = self.is_joined or not verdict.not_compared
         if verdict.suspicious and not suspicious and is_whole:

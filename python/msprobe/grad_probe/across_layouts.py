@@ -18,11 +18,10 @@ from msprobe.files.dump_folders import RANK, STEP, numbered
 from msprobe.files.regular_file import read_text
 from msprobe.grad_probe.probe import NOTES
 from msprobe.layout.unsharding import wholes_of
-from msprobe.native import Error, FormatError, core, log
+from msprobe.native import Error, FormatError, core
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from logging import LogRecord
     from pathlib import Path
 
     from msprobe.layout.unsharding import Array
@@ -85,19 +84,11 @@ def _may_differ(*records: Path) -> bool:
 def _exported(record: Path, folder: Path) -> list[int]:
     """All ranks as single files; the steps that all of them have."""
     steps: list[set[int]] = []
-    log.addFilter(_is_of_no_parameter)
-    try:
-        for rank, path in sorted(numbered(record, RANK).items()):
-            core.convert_gradients(path, folder, rank, "npy")
-            steps.append(set(numbered(folder / f"rank{rank}", STEP)))
-    finally:
-        log.removeFilter(_is_of_no_parameter)
+    for rank, path in sorted(numbered(record, RANK).items()):
+        # What a rank has no signs of is said once for all steps, by what is compared of the wholes.
+        core.convert_gradients(path, folder, rank, "npy", tells=False)
+        steps.append(set(numbered(folder / f"rank{rank}", STEP)))
     return sorted(set.intersection(*steps))
-
-
-def _is_of_no_parameter(said: LogRecord) -> bool:
-    """What a rank has no signs of is said once for all steps, by what is compared of the wholes."""
-    return " is left out: " not in said.getMessage()
 
 
 def _of_rank(folder: Path, step: int, rank: int | None = None) -> Rows:
@@ -157,9 +148,8 @@ def _first_whole(ours: list[Path], theirs: list[Path]) -> Wholes | None:
             found = wholes_of(*pair)
             if found is not None:
                 return found[:2]
-    except (
-        Error
-    ):  # damaged, of a form that is not read, or not there, as of ranks that kept one for all of them
+    except Error:
+        # Damaged, of a form that is not read, or not there, as of ranks that kept one for all of them.
         pass
     return None
 
