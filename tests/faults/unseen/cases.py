@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import first
+import fourth
 import second
 import third
 
 SETS = {
-    name: (*of.FAULTS, *of.HEALTHY) for name, of in (("first", first), ("second", second), ("third", third))
+    name: (*of.FAULTS, *of.HEALTHY)
+    for name, of in (("first", first), ("second", second), ("third", third), ("fourth", fourth))
 }
 CASES = tuple(case for cases in SETS.values() for case in cases)
 assert len({case.name for case in CASES}) == len(CASES)
