@@ -356,7 +356,7 @@ HEALTHY = (
     healthy("style.einsum", (_BMM, _EINSUM), both=_AUTOCAST),
     healthy("reversible.kept", *_set("KEEP")),
     Case("reversible.avx2", "reversible", both=_set("BF16"), environment=AVX2_KERNELS),
-    Case("domain.resumed", "domain", words=("--steps", "0-3"), resumed=True),
+    Case("domain.resumed", "domain", words=("--steps", "0-5"), resumed=True),
     healthy("domain.hook", ("return Reverse.apply(x, strength)", _HOOK), both=_AMP),
     healthy("prototypes.compiled", ("model = net", "model = torch.compile(net)")),
     healthy("prototypes.workers", ("num_workers=0", "num_workers=2"), both=_AUTOCAST),
@@ -382,5 +382,5 @@ HEALTHY = (
         "mae.math",
         ("torch.set_num_threads(1)", "torch.set_num_threads(1)\ntorch.backends.cuda.enable_flash_sdp(False)"),
     ),
-    Case("mae.resumed", "mae", both=_AMP, words=("--steps", "0-3"), resumed=True),
+    Case("mae.resumed", "mae", both=_AMP, words=("--steps", "0-5"), resumed=True),
 )
