@@ -1,9 +1,10 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Words by their neighbours: skip-grams with negative samples, sparse gradients, no module at all."""
+"""Words by their neighbours: skip-grams with negative samples, and sparse gradients."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812
+from torch import nn
 
 AMP = False
 VOCAB, DIM, WINDOW, NEGATIVES = 120, 32, 3, 6
@@ -18,10 +19,6 @@ counts = torch.bincount(text, minlength=VOCAB).float() + 1
 noise = counts**0.75
 noise /= noise.sum()
 
-center = ((torch.rand(VOCAB, DIM) - 0.5) / DIM * 8).requires_grad_()
-context = (torch.randn(VOCAB, DIM) * 0.1).requires_grad_()
-optimizer = torch.optim.SparseAdam([center, context], lr=0.01)
-
 
 def batch_at(position, size=64):
     at = torch.arange(position, position + size)
@@ -33,22 +30,30 @@ def batch_at(position, size=64):
     return torch.cat(words), torch.cat(around)
 
 
-def loss_of(words, around, negatives):
-    v = F.embedding(words, center, sparse=True)
-    u = F.embedding(around, context, sparse=True)
-    n = F.embedding(negatives, context, sparse=True)
-    with torch.autocast("cpu", torch.bfloat16, enabled=AMP):
+class SkipGram(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.center = nn.Embedding(VOCAB, DIM, sparse=True)
+        self.context = nn.Embedding(VOCAB, DIM, sparse=True)
+        nn.init.uniform_(self.center.weight, -4 / DIM, 4 / DIM)
+        nn.init.normal_(self.context.weight, std=0.1)
+
+    def forward(self, words, around, negatives):
+        v, u, n = self.center(words), self.context(around), self.context(negatives)
         near = torch.bmm(u.unsqueeze(1), v.unsqueeze(2)).squeeze()
         far = torch.bmm(n, v.unsqueeze(2)).squeeze(2)
-    return -(F.logsigmoid(near.float()) + F.logsigmoid(-far.float()).sum(1)).mean()
+        return -(F.logsigmoid(near.float()) + F.logsigmoid(-far.float()).sum(1)).mean()
 
 
+model = SkipGram()
+optimizer = torch.optim.SparseAdam(model.parameters(), lr=0.01)
 for step in range(4):
     words, around = batch_at(100 + 300 * step)
     negatives = torch.multinomial(noise, len(words) * NEGATIVES, replacement=True).view(len(words), NEGATIVES)
     optimizer.zero_grad()
-    loss = loss_of(words, around, negatives)
+    with torch.autocast("cpu", torch.bfloat16, enabled=AMP):
+        loss = model(words, around, negatives)
     loss.backward()
     optimizer.step()
     print(f"step {step} loss {loss.item()!r}")
-print("weights", center.detach().double().abs().sum().item(), context.detach().double().abs().sum().item())
+print("weights", *(p.detach().double().abs().sum().item() for p in model.parameters()))
