@@ -25,7 +25,7 @@ double apart_at_start(const Json& target, const Json& reference) {
   return largest;
 }
 
-// Gradients went through it.
+// A gradient went through it.
 bool has_gradients(const Calls& calls, std::uint32_t record) {
   const trace::RecordName name(calls.name(record));
   return name.is_backward() || trace::holds_gradients(calls.name(record)) ||
@@ -93,9 +93,7 @@ double arriving_losses(const Calls& calls) {
 
 bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving) {
   if (!(apart.low > calls.model().suspect * arriving) || !calls.model().arrival) return true;
-  if (has_gradients(calls, row.target_record)) return false;
-  const ItemIndex made = calls.target_flow().source(row.target);
-  return made == kNoItem || !has_gradients(calls, calls.target_flow().record(made));
+  return !has_gradients(calls, row.target_record) && !calls.pair().target_item(row).requires_grad.value_or(false);
 }
 
 }  // namespace msprobe::verdict

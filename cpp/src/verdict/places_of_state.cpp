@@ -287,7 +287,7 @@ class StateWalk {
   // is compared, and twice for the backward pass.
   Place computed_in_parts(const EntryPair& entry) const {
     Place place = place_of(entry);
-    const double unit = place.tensor.unit;
+    const double unit = std::max(place.tensor.unit, calls_.walk.unit);  // under autocast
     const double through =
         model_.through_calls(model_.through_calls(model_.through_calls(apart_at_start_, unit), unit), unit);
     place.rule = Rule::kSameValue;

@@ -22,10 +22,12 @@ namespace {
 // the optimizer are. `has_backward`: gradients went through the first call.
 struct Step {
   double result = 0, loss = 0, gradient = 0;
-  bool has_backward = true;
+  bool has_backward = true, requires_grad = false;
 
   steps::Run run() const {
-    const std::string made = call("Functional.gelu.0.forward", tensor(), tensor({2 + result})),
+    std::string out = tensor({2 + result});
+    if (requires_grad) out.insert(out.size() - 1, R"(, "requires_grad": true)");
+    const std::string made = call("Functional.gelu.0.forward", tensor(), out),
                       loss_of_it = call("Functional.mse_loss.0.forward", tensor({7}), tensor({3 + loss})),
                       backward = call("Functional.mse_loss.0.backward", tensor({9}), tensor({9})),
                       last = call("Functional.gelu.0.backward", tensor({9}), tensor({8}));
@@ -34,7 +36,10 @@ struct Step {
             R"("backward": [{"after_reduction": )" + gradients +
                 R"(}], "gradients_at_optimizer": [{"gradients": )" + gradients + "}]"};
   }
-  bool is_found() const { return !walk(run(), Step{.has_backward = has_backward}.run()).findings.empty(); }
+  bool is_found() const {
+    const Step other{.has_backward = has_backward, .requires_grad = requires_grad};
+    return !walk(run(), other.run()).findings.empty();
+  }
 };
 
 }  // namespace
@@ -45,6 +50,11 @@ TEST_CASE("arrival: what leaves nothing in the loss and the gradients is the sam
             .is_found());  // no gradient went through it: it may be a metric
   CHECK(Step{.result = 1, .loss = 1}.is_found());
   CHECK(Step{.result = 1, .gradient = 0.5}.is_found());
+}
+
+TEST_CASE("arrival: nothing comes of what requires a gradient, where the loss is not made of it") {
+  CHECK_FALSE(Step{.result = 1, .has_backward = false, .requires_grad = true}.is_found());
+  CHECK(Step{.result = 1, .loss = 1, .has_backward = false, .requires_grad = true}.is_found());
 }
 
 TEST_CASE("arrival: an error that is as small as what arrives is looked at") {

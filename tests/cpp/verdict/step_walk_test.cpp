@@ -313,7 +313,7 @@ TEST_CASE("argument: one of another shape is seen by the shape of what is made o
   CHECK(std::isinf(argument->effect));
 }
 
-TEST_CASE("argument: what is no tensor makes every difference of what equal tensors give") {
+TEST_CASE("argument: a number or a word makes every difference of what equal tensors give, a flag does not") {
   const auto run = [](const std::string& more, double result) {
     return steps::Run{call("Functional.cross_entropy.0.forward", tensor() + more, tensor({result}))};
   };
@@ -324,8 +324,8 @@ TEST_CASE("argument: what is no tensor makes every difference of what equal tens
   };
   CHECK(std::isinf(effect(", " + number(0.02))));
   CHECK(std::isinf(effect(R"(, {"type": "str", "value": "sum"})")));
-  CHECK(std::isinf(effect(R"(, {"type": "bool", "value": true})")));
-  CHECK(effect(R"(, {"type": "bool", "value": true}, )" + tensor({3})) < 1);  // with a mask: another kernel
+  CHECK(effect(R"(, {"type": "bool", "value": true})") < 1);  // it may ask for another kernel
+  CHECK(effect(R"(, {"type": "bool", "value": true}, )" + tensor({3})) < 1);
 }
 
 TEST_CASE(
@@ -515,4 +515,17 @@ TEST_CASE("optimizer: parameters with another setting are named, however they ar
   CHECK(told(decayed + ", " + rest, rest + ", " + decayed).empty());
   CHECK(told(decayed, group(R"("w", "n.w")", "0.2")) ==
         Said{"optimizer: groups.0.weight_decay = 0.1 (reference: 0.2)"});
+}
+
+TEST_CASE("gradient: of runs that are joined it is as coarse as what their modules compute, as under autocast") {
+  const auto is_found = [](std::string_view computed) {
+    const auto run = [&](double gradient) {
+      return steps::Run{call("Module.fc.Linear.forward.0", tensor(), tensor({1, computed})),
+                        R"("joined": "true", "backward": [{"after_reduction": {"fc.weight": )" +
+                            entry({gradient}) + "}}]"};
+    };
+    return found(walk(run(1.005), run(1)), FindingKind::kGradient) != nullptr;
+  };
+  CHECK(is_found("float32"));
+  CHECK_FALSE(is_found("bfloat16"));
 }
