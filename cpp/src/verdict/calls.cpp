@@ -103,23 +103,26 @@ void Calls::find_zones() {
 
 // ---- calls of equal names that are something else
 
-// Where a module computes the same by other calls, some of one run may be paired with others of the same name
-// that do something else. They tell by their shapes, and count as calls of one run only.
+// Where a module computes the same by other calls, or is called another number of times, some calls of one
+// run may be paired with others of the same name that do something else. They tell by their shapes, and count
+// as calls of one run only, with what is inside of them.
 void Calls::find_mispaired() {
   if (!model_.mispaired) return;
-  std::unordered_set<std::string_view> other_calls;  // modules with calls of one run only
+  std::unordered_set<std::string> others;  // calls of modules with calls of one run inside, and such modules
   const auto collect = [&](const Trace& trace, const std::vector<trace::Match>& matches,
                            const std::optional<trace::Construct>& construct) {
-    for (std::uint32_t i = 0; construct && i < matches.size(); ++i) {
+    for (std::uint32_t i = 0; i < matches.size(); ++i) {
       if (matches[i]) continue;
-      const std::string_view around = construct->parent(trace.name(trace.records()[i]));
-      if (!around.empty()) other_calls.insert(around);
+      const std::string_view call = trace.name(trace.records()[i]);
+      if (is_module(call)) others.insert(module_path(call));
+      if (construct) others.emplace(construct->parent(call));
     }
   };
   collect(target(), matches_.of_target, pair_.target_construct);
   collect(reference(), matches_.of_reference, pair_.reference_construct);
+  others.erase("");
   for (std::uint32_t i = 0; i < count(); ++i) {
-    if (is_paired(i) && is_mispairing(i, other_calls)) set_aside(i);
+    if (is_paired(i) && is_mispairing(i, others)) set_aside(i);
   }
   for (std::uint32_t i = 0; i < count(); ++i) {  // with its gradients
     if (!is_paired(i) || !is_backward(name(i))) continue;
@@ -129,17 +132,17 @@ void Calls::find_mispaired() {
   }
 }
 
-bool Calls::is_mispairing(std::uint32_t record,
-                          const std::unordered_set<std::string_view>& other_calls) const {
-  if (is_module(name(record)) || trace::holds_gradients(name(record))) return false;
-  const auto has_other_calls = [&](const std::optional<trace::Construct>& construct, std::string_view call) {
-    return construct && other_calls.contains(construct->parent(call));
+bool Calls::is_mispairing(std::uint32_t record, const std::unordered_set<std::string>& others) const {
+  if (trace::holds_gradients(name(record))) return false;
+  const auto is_other = [&](std::string_view call, std::string_view around) {
+    return others.contains(is_module(call) ? module_path(call) : std::string(around)) ||
+           (!is_module(call) && is_module(around) && others.contains(module_path(around)));
   };
+  const std::string_view theirs = reference_name(counterpart(record));
   const bool is_moved = matches_.of_target[record].how == trace::MatchKind::kMoved;
-  if (!is_moved && !has_other_calls(pair_.target_construct, name(record)) &&
-      !has_other_calls(pair_.reference_construct, reference_name(counterpart(record)))) {
+  if (!is_moved && !is_other(name(record), parent(record)) &&
+      !(pair_.reference_construct && is_other(theirs, pair_.reference_construct->parent(theirs))))
     return false;
-  }
   const auto rows = rows_.of_record(record);
   const bool has_tensors_more = std::ranges::any_of(reference_only(record), [&](std::uint32_t item) {
     return is_input(reference().all_items()[item].part);

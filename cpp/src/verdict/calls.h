@@ -142,7 +142,7 @@ class Calls {
   Shapes shapes(std::uint32_t record, const operators::Row& by) const;
   void find_zones();
   void find_mispaired();
-  bool is_mispairing(std::uint32_t record, const std::unordered_set<std::string_view>& other_calls) const;
+  bool is_mispairing(std::uint32_t record, const std::unordered_set<std::string>& others) const;
   void set_aside(std::uint32_t record);
 
   const Model& model_;

@@ -412,8 +412,10 @@ Place CallPlaces::gradient(const ItemPair& row) const {
         source_of(calls_.distance(made, calls_.negligible_gradient()), calls_.tensor(made), known)};
     return place;
   }
-  // Else all that goes into the backward calls of its module; without one, everything before.
+  // Else all that goes into the backward calls of its module; without one, everything before. Under autocast
+  // they compute in another dtype than that of the gradient.
   place.rule = Rule::kOpaque;
+  place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
   const std::string_view gradients = calls_.name(row.target_record);
   const std::vector<std::uint32_t> backward = backward_calls(calls_.target(), gradients);
   double error = backward.empty() ? reached_[row.target_record] : 0;

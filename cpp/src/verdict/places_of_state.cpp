@@ -114,14 +114,31 @@ class StateWalk {
     }
   }
 
+  // R7: the running means of all normalisations are measured together, as some are 0 but for rounding.
+  using Floors = std::map<std::string, double, std::less<>>;
+
+  Floors floors_of(const std::vector<EntryPair>& entries) const {
+    std::map<std::string, std::vector<EntryPair>, std::less<>> by_kind;
+    for (const EntryPair& entry : entries) by_kind[std::string(last_name(entry.name))].push_back(entry);
+    Floors floors;
+    for (const auto& [kind, of_kind] : by_kind) floors[kind] = negligible(model_, of_kind);
+    return floors;
+  }
+
+  static std::string_view last_name(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
   // Tensors and values by name, and those that one side has alone. Returns the largest distance that is
   // known.
   template <typename PlaceOf>
   double named(FindingKind kind, Phase phase, const std::string& what, const Json& ours, const Json& theirs,
                const std::string& prefix, Reason reason, const PlaceOf& place_of_entry) {
     double largest = 0;
+    const bool is_computed = kind == FindingKind::kBuffer && before_ != nullptr;
+    const Floors floors = is_computed ? floors_of(common(ours, theirs)) : Floors();
     for (EntryPair& entry : common(ours, theirs)) {
-      const metrics::Distance apart = entry_distance(*entry.target, *entry.reference);
+      const auto floor = floors.find(last_name(entry.name));
+      const metrics::Distance apart =
+          entry_distance(*entry.target, *entry.reference, floor == floors.end() ? 0 : floor->second);
       if (apart.equal) continue;
       if (std::isfinite(apart.high)) largest = std::max(largest, apart.high);
       const Place place = place_of_entry(entry);

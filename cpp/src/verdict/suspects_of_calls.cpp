@@ -164,7 +164,9 @@ class Walk {
   // no tensor, such as a word, decides what is made of them; a flag may ask for another kernel.
   std::size_t visit_inputs(std::uint32_t record, bool has_same_tensors) {
     const bool is_function = model_.words_decide && has_same_tensors && !is_module(calls_.name(record));
-    const auto decides = [&](const Item& item) { return (is_function && !is_a_flag(item)) || is_a_number(item); };
+    const auto decides = [&](const Item& item) {
+      return (is_function && !is_a_flag(item)) || is_a_number(item);
+    };
     const double floor = calls_.floor(record);
     std::size_t found = 0;
     for (const ItemPair& row : rows_of(record)) {

@@ -517,15 +517,43 @@ TEST_CASE("optimizer: parameters with another setting are named, however they ar
         Said{"optimizer: groups.0.weight_decay = 0.1 (reference: 0.2)"});
 }
 
-TEST_CASE("gradient: of runs that are joined it is as coarse as what their modules compute, as under autocast") {
+TEST_CASE(
+    "gradient: of runs that are joined it is as coarse as what their modules compute, as under autocast") {
   const auto is_found = [](std::string_view computed) {
     const auto run = [&](double gradient) {
-      return steps::Run{call("Module.fc.Linear.forward.0", tensor(), tensor({1, computed})),
-                        R"("joined": "true", "backward": [{"after_reduction": {"fc.weight": )" +
-                            entry({gradient}) + "}}]"};
+      return steps::Run{
+          call("Module.fc.Linear.forward.0", tensor(), tensor({1, computed})),
+          R"("joined": "true", "backward": [{"after_reduction": {"fc.weight": )" + entry({gradient}) + "}}]"};
     };
     return found(walk(run(1.005), run(1)), FindingKind::kGradient) != nullptr;
   };
   CHECK(is_found("float32"));
   CHECK_FALSE(is_found("bfloat16"));
+}
+
+TEST_CASE("buffer: one that is 0 but for rounding is measured against the others of its kind") {
+  const auto is_found = [](double mean, double of_others) {
+    const auto state = [&](double size) {
+      return R"("buffers": {"a.running_mean": )" + entry({size}) + R"(, "b.running_mean": )" +
+             entry({of_others}) + R"(, "c.running_mean": )" + entry({of_others}) + "}";
+    };
+    const StepWalk before = walk({"", state(1)}, {"", state(1)});
+    return found(walk({"", state(mean)}, {"", state(2 * mean)}, &before), FindingKind::kBuffer) != nullptr;
+  };
+  CHECK_FALSE(is_found(1e-9, 1));
+  CHECK(is_found(1e-9, 1e-9));
+}
+
+TEST_CASE(
+    "call: one of a module that is called another number of times, with another shape, is another call") {
+  const std::string of_rows = R"({"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2, 16], )"
+                              R"("Max": 2.25, "Min": -1.625, "Mean": 0.1875, "Norm": 5.83})";
+  const auto once = call("Module.fc.Linear.forward.0", of_rows, of_rows);
+  const auto twice = call("Module.fc.Linear.forward.0", tensor(), tensor()) + ", " +
+                     call("Module.fc.Linear.forward.1", tensor({2}), tensor({2}));
+  const StepWalk step = walk({once}, {twice});
+  CHECK(found(step, FindingKind::kArgument) == nullptr);
+  CHECK(found(step, FindingKind::kMissingCall) != nullptr);
+  CHECK(found(walk({once}, {call("Module.fc.Linear.forward.0", tensor(), tensor())}),
+              FindingKind::kArgument) != nullptr);
 }
