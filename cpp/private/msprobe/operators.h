@@ -95,6 +95,7 @@ struct Row {
   bool writes_places = false;         // "index_put_": writes some elements of its first argument, reads none
   std::string_view writes;            // arguments that are only written: names or positions, with commas
   std::string_view updates;           // arguments that are read and written
+  std::string_view how;               // arguments that choose how it is computed, and not what
   std::string_view source;            // names the one process that reads the first argument: broadcast
   bool has_kink = false;              // its derivative jumps
   bool chooses = false;               // its derivative goes to places that were chosen by values
@@ -109,6 +110,8 @@ struct Row {
   bool is_in_place = false;           // of the name: "add_", "__iadd__"
 
   bool is_known() const noexcept { return !name.empty(); }
+  /// Whether a list of arguments, as of `writes`, has this name or position.
+  static bool names(std::string_view list, std::string_view argument) noexcept;
   /// It takes parts of tensors or puts them together, and computes nothing.
   bool only_moves() const noexcept { return gain == operators::Gain::kMoves; }
 };

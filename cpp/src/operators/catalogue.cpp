@@ -164,6 +164,8 @@ bool apply_word(Row& row, std::string_view word) {
     return position >= 0;
   } else if (key == "writes") {
     row.writes = value;
+  } else if (key == "how") {
+    row.how = value;
   } else if (key == "updates") {
     row.updates = value;
   } else if (key == "source") {
@@ -332,6 +334,15 @@ Row find(std::string_view function) {
   if (const auto found = known.find(function); found != known.end()) return found->second;
   if (known.size() == kMostKept) known.clear();
   return known.emplace(function, find_without_memory(function)).first->second;
+}
+
+bool Row::names(std::string_view list, std::string_view argument) noexcept {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    if (list.substr(0, end) == argument) return true;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return false;
 }
 
 std::string_view gain_name(Gain gain) noexcept {

@@ -93,8 +93,10 @@ double arriving_losses(const Calls& calls) {
 
 bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving) {
   if (!(apart.low > calls.model().suspect * arriving) || !calls.model().arrival) return true;
-  return !has_gradients(calls, row.target_record) &&
-         !calls.pair().target_item(row).requires_grad.value_or(false);
+  if (has_gradients(calls, row.target_record) || calls.pair().target_item(row).requires_grad.value_or(false))
+    return false;
+  const ItemIndex made = calls.target_flow().source(row.target);
+  return made == kNoItem || !has_gradients(calls, calls.target_flow().record(made));
 }
 
 }  // namespace msprobe::verdict

@@ -218,9 +218,11 @@ bool Calls::says_nothing(const ItemPair& row) const {
   if (!is_input(item.part)) return trace::is_uninitialised(call);
   if (row.reference && is_device(target(), item) && is_device(reference(), *pair_.reference_item(row)))
     return true;
-  if (item.part != Part::kInputArgs || target().text(item.path) != "0") return false;
   const operators::Row by = operator_of(call);
-  return by.overwrites && by.is_in_place;
+  const std::string_view path = target().text(item.path);
+  const bool is_argument = item.part == Part::kInputArgs || item.part == Part::kInputKwargs;
+  if (is_argument && operators::Row::names(by.how, path)) return true;
+  return item.part == Part::kInputArgs && path == "0" && by.overwrites && by.is_in_place;
 }
 
 std::span<const std::uint32_t> Calls::reference_only(std::uint32_t record) const {

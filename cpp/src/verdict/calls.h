@@ -98,7 +98,8 @@ class Calls {
   std::string item_name(const ItemPair& row) const {
     return trace::item_name(target(), row.target_record, row.target);
   }
-  /// What is in it does not matter: it is only written, holds whatever the memory held, or is a device.
+  /// What is in it does not matter: it is only written, holds whatever the memory held, is a device, or
+  /// chooses how the call is computed.
   bool says_nothing(const ItemPair& row) const;
   /// Tensors of the reference that go into a call, and have no counterpart.
   std::span<const std::uint32_t> reference_only(std::uint32_t record) const;

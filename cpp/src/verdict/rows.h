@@ -63,8 +63,6 @@ inline bool is_a_number(const trace::Item& item) {
   return item.value.kind == trace::Scalar::Kind::kInteger || item.value.kind == trace::Scalar::Kind::kFloat;
 }
 
-inline bool is_a_flag(const trace::Item& item) { return item.value.kind == trace::Scalar::Kind::kBool; }
-
 inline bool is_module(std::string_view record) { return trace::RecordName(record).has_module_prefix(); }
 inline bool is_backward(std::string_view record) { return trace::RecordName(record).is_backward(); }
 inline bool is_collective(std::string_view record) {

@@ -161,12 +161,10 @@ class Walk {
   // ---- what goes in
 
   // Returns how many settings of the call differ. Where both runs give a function the same tensors, what is
-  // no tensor, such as a word, decides what is made of them; a flag may ask for another kernel.
+  // no tensor, such as a word or a flag, decides what is made of them; a flag in place of a mask asks for
+  // another kernel.
   std::size_t visit_inputs(std::uint32_t record, bool has_same_tensors) {
-    const bool is_function = model_.words_decide && has_same_tensors && !is_module(calls_.name(record));
-    const auto decides = [&](const Item& item) {
-      return (is_function && !is_a_flag(item)) || is_a_number(item);
-    };
+    const bool is_one_kernel = model_.words_decide && has_same_tensors && !is_module(calls_.name(record));
     const double floor = calls_.floor(record);
     std::size_t found = 0;
     for (const ItemPair& row : rows_of(record)) {
@@ -187,7 +185,7 @@ class Walk {
       const bool is_chosen = model_.other_choice && item.kind == Item::Kind::kTensor && is_other_choice(row);
       add_value(record, calls_.item_name(row), shown(calls_.target(), item),
                 other != nullptr ? shown(calls_.reference(), *other) : std::string(word_of(row.reason)),
-                {0, record, decides(item), is_another, is_chosen});
+                {0, record, is_one_kernel || is_a_number(item), is_another, is_chosen});
       ++found;
       // A rate or a coefficient of an optimizer is one of its settings: what it makes of states that are 0,
       // or next to nothing, is no measure.
@@ -201,7 +199,7 @@ class Walk {
       if (!is_input(item.part) || item.kind == Item::Kind::kNull || item.kind == Item::Kind::kTensor)
         continue;
       add_value(record, trace::item_name(calls_.reference(), calls_.counterpart(record), index), "absent",
-                shown(calls_.reference(), item), {0, record, decides(item)});
+                shown(calls_.reference(), item), {0, record, is_one_kernel || is_a_number(item)});
       ++found;
     }
     return found;

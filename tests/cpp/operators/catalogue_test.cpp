@@ -64,6 +64,9 @@ TEST_CASE("operators: what works in place says so by its name, known or not") {
 
 TEST_CASE("operators: a collective is not the function of the same name") {
   CHECK(find("Distributed.scatter").writes == "0,tensor,output");
+  CHECK(Row::names(find("Distributed.scatter").writes, "tensor"));
+  CHECK_FALSE(Row::names(find("Distributed.scatter").writes, "tens"));
+  CHECK(Row::names(find("multi_head_attention_forward").how, "need_weights"));
   CHECK(find("Torch.scatter").writes.empty());
   CHECK(find("MintDistributed.all_reduce").updates == "0");
 }

@@ -313,7 +313,7 @@ TEST_CASE("argument: one of another shape is seen by the shape of what is made o
   CHECK(std::isinf(argument->effect));
 }
 
-TEST_CASE("argument: a number or a word makes every difference of what equal tensors give, a flag does not") {
+TEST_CASE("argument: what is no tensor makes every difference of what equal tensors give") {
   const auto run = [](const std::string& more, double result) {
     return steps::Run{call("Functional.cross_entropy.0.forward", tensor() + more, tensor({result}))};
   };
@@ -324,8 +324,22 @@ TEST_CASE("argument: a number or a word makes every difference of what equal ten
   };
   CHECK(std::isinf(effect(", " + number(0.02))));
   CHECK(std::isinf(effect(R"(, {"type": "str", "value": "sum"})")));
-  CHECK(effect(R"(, {"type": "bool", "value": true})") < 1);  // it may ask for another kernel
-  CHECK(effect(R"(, {"type": "bool", "value": true}, )" + tensor({3})) < 1);
+  CHECK(std::isinf(effect(R"(, {"type": "bool", "value": true})")));
+  CHECK(effect(R"(, {"type": "bool", "value": true}, )" + tensor({3})) < 1);  // with a mask: another kernel
+}
+
+TEST_CASE("argument: one that chooses how a call is computed is no difference") {
+  const auto run = [](std::string_view name, bool weights, double result) {
+    const std::string flag = weights ? "true" : "false";
+    return steps::Run{'"' + std::string(name) + R"(": {"input_args": [)" + tensor() +
+                      R"(], "input_kwargs": {"need_weights": {"type": "bool", "value": )" + flag +
+                      R"(}}, "output": [)" + tensor({result}) + "]}"};
+  };
+  const auto is_found = [&](std::string_view name) {
+    return found(walk(run(name, true, 1 + 1e-7), run(name, false, 1)), FindingKind::kArgument) != nullptr;
+  };
+  CHECK_FALSE(is_found("Functional.multi_head_attention_forward.0.forward"));
+  CHECK(is_found("Functional.gelu.0.forward"));
 }
 
 TEST_CASE(
