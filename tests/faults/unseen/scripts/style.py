@@ -38,33 +38,46 @@ def variation(x):
     return (x[..., 1:, :] - x[..., :-1, :]).abs().mean() + (x[..., 1:] - x[..., :-1]).abs().mean()
 
 
+class Canvas(nn.Module):
+    """The picture, and the frozen network that looks at it."""
+
+    def __init__(self, net, start, content, style):
+        super().__init__()
+        self.net = net
+        self.picture = nn.Parameter(start)
+        with torch.no_grad():
+            self.content = net(content)[3].float()
+            self.grams = [gram(f) for f in net(style)]
+
+    def forward(self):
+        found = self.net(self.picture)
+        style_loss = sum(F.mse_loss(gram(f), g) for f, g in zip(found, self.grams))
+        content_loss = F.mse_loss(found[3].float(), self.content)
+        return 100 * style_loss + content_loss + 0.01 * variation(self.picture)
+
+
 torch.set_num_threads(1)
 torch.manual_seed(411)
 net = Extractor().requires_grad_(False).eval()
 y, x = torch.meshgrid(torch.linspace(0, 1, 24), torch.linspace(0, 1, 24), indexing="ij")
 content = torch.stack([y, x, (y - x).abs()]).unsqueeze(0)
 style = (torch.sin(20 * (x + y)) * 0.5 + 0.5).expand(1, 3, -1, -1) * torch.rand(1, 3, 1, 1)
-with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=AUTOCAST):
-    wanted_content = net(content)[3].float()
-    wanted_style = [gram(f) for f in net(style)]
-picture = (content + 0.1 * torch.randn_like(content)).requires_grad_()
-optimizer = torch.optim.LBFGS([picture], lr=0.5, max_iter=3, history_size=5)
+with torch.autocast("cpu", torch.bfloat16, enabled=AUTOCAST):
+    canvas = Canvas(net, content + 0.1 * torch.randn_like(content), content, style)
+optimizer = torch.optim.LBFGS([canvas.picture], lr=0.5, max_iter=3, history_size=5)
 for step in range(3):
     losses = []
 
     def closure():
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=AUTOCAST):
-            found = net(picture)
-        style_loss = sum(F.mse_loss(gram(f), g) for f, g in zip(found, wanted_style))
-        content_loss = F.mse_loss(found[3].float(), wanted_content)
-        loss = 100 * style_loss + content_loss + 0.01 * variation(picture)
+            loss = canvas()
         loss.backward()
         losses.append(loss.item())  # noqa: B023
         return loss
 
     optimizer.step(closure)
     with torch.no_grad():
-        picture.clamp_(0, 1)
+        canvas.picture.clamp_(0, 1)
     print(f"step {step} loss {losses[0]!r}")
-print("weights", picture.detach().double().abs().sum().item())
+print("weights", canvas.picture.detach().double().abs().sum().item())
