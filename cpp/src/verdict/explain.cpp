@@ -58,7 +58,7 @@ constexpr std::array kRuleRows{
             "two steps of each element at most: elements whose gradient is 0 but "
             "for rounding move in any direction. How long a step is, is known from the reference; of equal "
             "weights, gradients, states and settings it is the same"},
-    RuleRow{"R7 negligible", "gradients and states",
+    RuleRow{"R7 negligible", "gradients, states and buffers",
             "measured against `negligible` of the typical one of all parameters at least"},
     RuleRow{
         "R8 no distance", "a setting, an argument, a call of one run, another shape",
