@@ -30,6 +30,8 @@ _AMP = _set("AMP")
 _AUTOCAST = _set("AUTOCAST")
 _BF16 = _set("DTYPE", "torch.float32", "torch.bfloat16")
 
+# Of skipgram.power, energy.range and boltzmann.chain the changed line runs before the first step is recorded: it
+# comes in as an input of the model, and that is the right answer.
 FAULTS = (
     fault(
         "skipgram.sign",
@@ -41,7 +43,7 @@ FAULTS = (
         "skipgram.power",
         "counts**0.75",
         "counts",
-        r"pow|multinomial|Functional\.embedding\.2|context",
+        r"pow|multinomial|inputs\.args\.2|Functional\.embedding\.2|context",
         both=_AMP,
     ),
     fault("kriging.noise", "self.log_noise.exp()", "(2 * self.log_noise).exp()", r"__r?mul__|\bexp\b"),
@@ -79,7 +81,13 @@ FAULTS = (
     fault("pointer.visited", 'scores.masked_fill(visited, float("-inf"))', "scores", r"masked_fill"),
     fault("pointer.clipped", "10 * torch.tanh", "torch.tanh", r"__r?mul__|tanh", both=_set("BFLOAT")),
     fault("energy.sign", "(e_real - e_fake).mean()", "(e_fake - e_real).mean()", r"__sub__"),
-    fault("energy.range", "x.clamp_(-1, 1)", "x.clamp_(0, 1)", r"clamp_", both=_set("use_amp")),
+    fault(
+        "energy.range",
+        "x.clamp_(-1, 1)",
+        "x.clamp_(0, 1)",
+        r"clamp_|inputs\.1\.args\.0",
+        both=_set("use_amp"),
+    ),
     fault("molecule.sign", "forces = -slope", "forces = slope", r"__neg__|\bneg\b|mse_loss\.1"),
     fault(
         "molecule.shift",
@@ -157,7 +165,9 @@ FAULTS = (
         r"\bwhere\b|__getitem__",
         both=_BF16,
     ),
-    fault("boltzmann.chain", "rbm.sample(chain)", "rbm.sample(data)", r"__matmul__|bernoulli"),
+    fault(
+        "boltzmann.chain", "rbm.sample(chain)", "rbm.sample(data)", r"__matmul__|bernoulli|inputs\.1\.args\.0"
+    ),
     fault(
         "boltzmann.visible", "-(v @ self.a) -", "(v @ self.a) -", r"__neg__|\bneg\b|__sub__", both=_AUTOCAST
     ),
