@@ -30,8 +30,8 @@ _AMP = _set("AMP")
 _AUTOCAST = _set("AUTOCAST")
 _BF16 = _set("DTYPE", "torch.float32", "torch.bfloat16")
 
-# Of skipgram.power, energy.range and boltzmann.chain the changed line runs before the first step is recorded: it
-# comes in as an input of the model, and that is the right answer.
+# The changed lines of skipgram.power, energy.range and boltzmann.chain run before the first step is recorded:
+# what they changed comes in as an input of the model, and that is the right answer.
 FAULTS = (
     fault(
         "skipgram.sign",
