@@ -111,6 +111,8 @@ struct Record {
   std::uint32_t item_count = 0;
   std::uint64_t begin = 0;  // bytes of the file that hold the value of the record, [begin, end)
   std::uint64_t end = 0;
+  /// Of a backward, how many passes went through its call in the step. The record is of the last one.
+  std::uint32_t passes = 1;
   bool is_recompute = false;
   bool has_input = false;  // one of input, input_args, input_kwargs stands in it, be it empty
   bool has_output = false;

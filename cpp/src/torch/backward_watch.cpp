@@ -146,7 +146,6 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
   for (std::size_t i = 0; i < ends.size(); ++i) call->outputs[i].expected = places.expected_outputs[i];
   for (std::size_t i = 0; i < starts.size(); ++i) call->inputs[i].expected = places.expected_inputs[i];
   for (std::size_t i = 0; !module && i < inputs.size(); ++i) call->inputs[i].shown = has_place(inputs[i]);
-  call->begin_round();
   put_hooks(call, places);
 }
 
@@ -173,21 +172,7 @@ void BackwardWatch::watch_parameters(const dump::Call& module,
   }
 }
 
-void BackwardWatch::flush() {
-  std::vector<std::shared_ptr<CallBackward>> calls;
-  {
-    const std::lock_guard lock(state_->mutex);
-    for (const BackwardState::Started& entry : state_->started) {
-      if (auto call = entry.owner.lock()) calls.push_back(std::move(call));
-    }
-  }
-  for (const auto& call : calls) {
-    const std::lock_guard lock(call->mutex);
-    if (!call->started) continue;
-    state_->forget_started(*call);
-    guarded(state_->recorder, call->name, [&] { state_->write(*call); });
-  }
-}
+void BackwardWatch::flush() { state_->complete(); }
 
 void BackwardWatch::end_step() {
   ++state_->step;

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
 #include <utility>
@@ -13,6 +14,9 @@
 #include "torch/tensor.h"
 
 namespace msprobe::torch_adapter {
+
+namespace autograd = torch::autograd;
+
 namespace {
 
 trace::Badness worst_of(const Gradients& gradients) {
@@ -74,14 +78,18 @@ void CallBackward::begin_round() {
 }
 
 void BackwardState::arrive(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value) {
-  if (call.missing == 0) call.begin_round();  // the graph was kept, and runs again
+  Gradient& gradient = call.side(of_output)[index];
+  if (call.started && call.pass != autograd::get_current_graph_task_id()) {  // that one did not end
+    forget_started(call);
+    write(call);
+  }
+  if (!call.started) call.begin_round();  // also where the graph was kept, and runs again
   if (!call.started) {
     note_started(call);
     call.kept = session.begin_backward(call.backward());
     call.files =
         call.kept && !session.keeps_overflows_only() ? session.files_of(call.name) : dump::Files::kNone;
   }
-  Gradient& gradient = call.side(of_output)[index];
   ++gradient.arrived;
   if (gradient.expected == 1) {
     describe(call, of_output, index, value);
@@ -99,8 +107,30 @@ void BackwardState::arrive(CallBackward& call, bool of_output, std::size_t index
 
 void BackwardState::note_started(CallBackward& call) {
   call.started = true;
+  call.pass = autograd::get_current_graph_task_id();
   const std::lock_guard lock(mutex);
   started.push_back({&call, call.weak_from_this()});
+  if (call.pass < 0 || call.pass == noted_pass) return;
+  noted_pass = call.pass;
+  // Where the rest never comes, because an output is not used or an input not wanted.
+  autograd::Engine::get_default_engine().queue_callback(
+      [self = call.state, pass = call.pass] { self->complete(pass); });
+}
+
+void BackwardState::complete(std::optional<int> pass) {
+  std::vector<std::shared_ptr<CallBackward>> calls;
+  {
+    const std::lock_guard lock(mutex);
+    for (const Started& entry : started) {
+      if (auto call = entry.owner.lock()) calls.push_back(std::move(call));
+    }
+  }
+  for (const auto& call : calls) {
+    const std::lock_guard lock(call->mutex);
+    if (!call->started || (pass && call->pass != *pass)) continue;
+    forget_started(*call);
+    guarded(recorder, call->name, [&] { write(*call); });
+  }
 }
 
 void BackwardState::forget_started(CallBackward& call) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,7 @@ struct CallBackward : std::enable_shared_from_this<CallBackward> {
   std::shared_ptr<const dump::Frame> module;
   bool is_module = false;
   bool started = false;
+  int pass = -1;  // the last that came here, as the engine numbers them
   bool kept = false;
   dump::Files files = dump::Files::kNone;
   Gradients outputs;  // gradients of the call's outputs
@@ -84,6 +86,8 @@ struct BackwardState {
   /// A contribution to a gradient arrived; the last one writes the call's record. `call.mutex` is held.
   void arrive(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value);
   void write(CallBackward& call);
+  /// Nothing more comes of a pass, or at all: what is there of its calls is written.
+  void complete(std::optional<int> pass = std::nullopt);
   /// Of a call that is complete, gone, or about to be written as far as it is. No mutex but its own is held.
   void forget_started(CallBackward& call);
 
@@ -97,6 +101,7 @@ struct BackwardState {
     std::weak_ptr<CallBackward> owner;
   };
   std::vector<Started> started;  // calls that are incomplete, the latest last
+  int noted_pass = -1;           // whose end is awaited
   struct Parameter {
     NodePtr accumulator;
     const torch::autograd::FunctionPreHook* hook;

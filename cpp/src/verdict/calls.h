@@ -77,6 +77,12 @@ class Calls {
   }
   /// Paired by name, and something else by its shapes: it counts as a call of one run only.
   bool is_mispaired(std::uint32_t record) const noexcept { return mispaired_[record]; }
+  /// How many backward passes went through a backward call. Its record is of the last.
+  std::uint32_t passes(std::uint32_t record) const { return target().records()[record].passes; }
+  /// Other numbers of passes: the two records are of different ones, and say nothing of each other.
+  bool is_of_another_pass(std::uint32_t record) const {
+    return is_paired(record) && passes(record) != reference().records()[counterpart(record)].passes;
+  }
   operators::Row operator_of(std::string_view record) const;
   /// The forward record of a backward one, where both runs have it.
   std::optional<std::uint32_t> forward_of(std::uint32_t record) const;

@@ -48,7 +48,8 @@ constexpr std::array kRuleRows{
             "ones have most of it, it is off by (dx / dy) (x / y) times more, in norms"},
     RuleRow{"R3 opaque",
             "what several calls made of which only the ends are seen: a module whose inside is not "
-            "recorded, calls of one run, a whole backward pass (twice)",
+            "recorded, calls of one run, a whole backward pass (twice), the gradients of a call that an "
+            "earlier pass was computed with",
             "`opaque` x (the largest distance of what goes in + `own` x u)"},
     RuleRow{"R4 origin", "data, and weights before the first step",
             "`own` x u: they are read, and rounded once"},

@@ -341,6 +341,12 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
     place.rule = Rule::kUnknown;
     return place;
   }
+  if (calls_.passes(row.target_record) > 1) {  // an earlier pass was computed with, and adds to its inside
+    place.rule = Rule::kOpaque;
+    place.sources = sources;
+    place.sources.push_back(everything_before(row.target_record));
+    return place;
+  }
   place.rule = Rule::kOperator;
   place.by = calls_.operator_of(call);
   place.sources = sources;
@@ -418,7 +424,8 @@ Place CallPlaces::gradient(const ItemPair& row) const {
   place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
   const std::string_view gradients = calls_.name(row.target_record);
   const std::vector<std::uint32_t> backward = backward_calls(calls_.target(), gradients);
-  double error = backward.empty() ? reached_[row.target_record] : 0;
+  const bool is_second = std::ranges::any_of(backward, [&](auto one) { return calls_.passes(one) > 1; });
+  double error = backward.empty() || is_second ? reached_[row.target_record] : 0;
   const auto add_record = [&](std::uint32_t record) {
     for (const ItemPair& one : calls_.rows().of_record(record)) {
       if (one.reference && is_tensor(calls_.pair().target_item(one)) &&

@@ -162,7 +162,10 @@ class StateWalk {
 
   void inputs() {
     const auto &ours = target_["inputs"].items(), &theirs = reference_["inputs"].items();
-    for (std::size_t call = 0; call < std::min(ours.size(), theirs.size()); ++call) {
+    // Calls of the model have no names. Where there are more in one run, the first ones go together alone.
+    const std::size_t shared =
+        ours.size() == theirs.size() ? ours.size() : std::min<std::size_t>(ours.size(), 1);
+    for (std::size_t call = 0; call < std::min(shared, theirs.size()); ++call) {
       const std::string prefix = ours.size() > 1 ? "inputs." + std::to_string(call) + "." : "inputs.";
       named(FindingKind::kInputData, Phase::kInputs, "input", ours[call]["tensors"], theirs[call]["tensors"],
             prefix, Reason::kInputDiffers,

@@ -44,7 +44,7 @@ class Walk {
       places_.reach(i, 0);
       if (trace::holds_gradients(calls_.name(i))) {
         gradients.push_back(i);
-      } else if (calls_.is_paired(i)) {
+      } else if (calls_.is_paired(i) && !calls_.is_of_another_pass(i)) {
         visit(i);
       }
     }

@@ -265,7 +265,7 @@ TEST_CASE("export: task structure has names and stacks, no data") {
   CHECK(file_of(log, "stack.json").find("Torch.add.0.forward") != std::string::npos);
 }
 
-TEST_CASE("export: records stand in the order of time, and one made again takes the place of the first") {
+TEST_CASE("export: records stand in the order of time, and one made again where it was made last") {
   EventLog log("");
   const auto add = [&](const char* name, int value) {
     const RecordId id = log.record(RecordKind::kApiBackward, name, kNoStack, false);
@@ -275,10 +275,13 @@ TEST_CASE("export: records stand in the order of time, and one made again takes 
   add("b", 2);
   add("a", 3);
   add("c", 4);
-  const auto entry = [](const char* name, int value) {
-    return std::string("  \"") + name + "\": {\n   \"input\": [\n    " + int_json(value, 4) + "\n   ]\n  }";
+  add("a", 5);
+  const auto entry = [](const char* name, int value, const char* more = "") {
+    return std::string("  \"") + name + "\": {\n   \"input\": [\n    " + int_json(value, 4) + "\n   ]" +
+           more + "\n  }";
   };
-  CHECK(data_of(log) == "{\n" + entry("a", 3) + ",\n" + entry("b", 2) + ",\n" + entry("c", 4) + "\n }");
+  CHECK(data_of(log) == "{\n" + entry("b", 2) + ",\n" + entry("c", 4) + ",\n" +
+                            entry("a", 5, ",\n   \"passes\": 3") + "\n }");
 }
 
 TEST_CASE("export: a half that is made again replaces the first") {

@@ -235,6 +235,12 @@ TEST_CASE("parse_trace: where a record stands in its file") {
   }
 }
 
+TEST_CASE("parse_trace: how many backward passes went through a call") {
+  const Trace trace = parsed(R"({"data":{"a":{"passes":3},"b":{}}})");
+  CHECK(trace.records()[0].passes == 3);
+  CHECK(trace.records()[1].passes == 1);
+}
+
 TEST_CASE("parse_trace: any order of keys, and unknown ones") {
   const Trace trace = parsed(R"({"new":{"data":[1,{"x":null}]},"data":{},"task":"tensor"})");
   CHECK(trace.records().empty());
@@ -377,6 +383,11 @@ TEST_CASE("parse_trace: which kinds are refused") {
     INFO(value);
     CHECK(contains(refusal_of_record(R"({"is_recompute":)"s + value + "}"),
                    "\"is_recompute\": expected true or"));
+  }
+  for (const char* value : {"0", "-1", "1.5", "4294967296", "null", "true", "\"2\"", "[]"}) {
+    INFO(value);
+    CHECK(contains(refusal_of_record(R"({"passes":)"s + value + "}"),
+                   "\"passes\": expected a whole number above 0"));
   }
   for (const char* value :
        {"null", "true", "5", "\"[2]\"", "{}", "[2.5]", "[[2]]", "[null]", "[{}]", "[\"2\"]"}) {

@@ -273,6 +273,20 @@ TEST_CASE("input: what another call of a model is given may be a result, and is 
   CHECK(is_found(2));
 }
 
+TEST_CASE("input: where one run calls the model more often, its later calls are given something else") {
+  const auto is_found = [](double first, bool is_called_again) {
+    const auto run = [](double one, double other, bool again) {
+      const auto given = [](double value) { return R"({"tensors": {"x": )" + entry({value}) + "}}"; };
+      return steps::Run{"", R"("inputs": [)" + given(one) + ", " + given(other) +
+                                (again ? ", " + given(5) : std::string()) + "]"};
+    };
+    return found(walk(run(first, 3, is_called_again), run(1, 5, false)), FindingKind::kInputData) != nullptr;
+  };
+  CHECK(is_found(1, false));
+  CHECK_FALSE(is_found(1, true));
+  CHECK(is_found(2, true));
+}
+
 TEST_CASE("update: a step is that of another rule beyond 3 x 9 times what rounding allows") {
   const auto is_other = [](double off) {
     const auto optimizer = [](double by) {
@@ -441,6 +455,26 @@ TEST_CASE("in backward: what an autograd function calls is no update, and what c
   REQUIRE(missing != nullptr);
   CHECK(missing->phase == compare::Phase::kCalls);
   CHECK(missing->effect > 1);
+}
+
+TEST_CASE("passes: a backward is made of all before where an earlier pass was computed with") {
+  const auto is_found = [](int passes, int of_reference) {
+    const auto run = [](double apart, int count) {
+      std::string backward = call("Functional.silu.0.backward", tensor({5}), tensor({6 + 6 * apart}));
+      if (count > 1) backward.insert(backward.size() - 1, R"(, "passes": )" + std::to_string(count));
+      return steps::Run{call("Functional.silu.0.forward", tensor({7}), tensor({2})) + ", " +
+                        call("Functional.square.0.forward", tensor({1}), tensor({2 + 2 * apart})) + ", " +
+                        backward};
+    };
+    const StepWalk step = walk(run(0.01, passes), run(0, of_reference));
+    return std::ranges::any_of(step.findings, [](const Finding& one) {
+      return one.record == "Functional.silu.0.backward" && !(one.effect < 1);
+    });
+  };
+  CHECK(is_found(1, 1));
+  CHECK_FALSE(is_found(2, 2));
+  CHECK_FALSE(is_found(1, 2));  // records of different passes
+  CHECK_FALSE(is_found(2, 1));
 }
 
 // ---- values

@@ -58,6 +58,18 @@ def retained(torch: Any, model: Any, x: Any) -> dict[str, Any]:
     }
 
 
+def retained_for_more(torch: Any, model: Any, x: Any) -> dict[str, Any]:
+    """The first pass through a call of several nodes wants some of its gradients, the second all."""
+    y = torch.nn.functional.linear(x[None], model[0].weight, model[0].bias)
+    torch.autograd.grad(y.sum(), x, retain_graph=True)
+    y.backward(torch.full_like(y, 3.0))
+    return {
+        "Functional.linear.0.backward/input/0": torch.full_like(y, 3.0),
+        "Functional.linear.0.backward/output/0": x.grad[None],
+        "Functional.linear.0.backward/output/1": model[0].weight.grad,
+    }
+
+
 def double_backward(torch: Any, model: Any, x: Any) -> dict[str, Any]:
     y = torch.exp(x).sum()
     (first,) = torch.autograd.grad(y, x, create_graph=True)
@@ -193,6 +205,7 @@ SCENARIOS = {
         used_twice,
         same_tensor_twice,
         retained,
+        retained_for_more,
         double_backward,
         several_roots,
         autograd_grad,
@@ -234,6 +247,28 @@ def test_gradients(tmp_path, scenario):
         assert found["requires_grad"] is False
     if scenario == "no_gradients":
         assert not [name for name in data if ".backward" in name]
+
+
+# ---- several passes
+
+
+def second_derivative(directory: Path) -> None:
+    import torch
+
+    x = torch.ones(3, requires_grad=True)
+    with captured(directory, level="L1"):
+        y = torch.exp(x)
+        (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        torch.square(slope).sum().backward()
+
+
+def test_what_several_passes_go_through_is_recorded_where_the_last_one_does(tmp_path):
+    run(second_derivative, tmp_path)
+    data = Dump(tmp_path).check().data
+    names = list(data)
+    assert names.index("Torch.exp.0.backward") > names.index("Torch.square.0.backward")
+    assert data["Torch.exp.0.backward"]["passes"] == 2
+    assert "passes" not in data["Torch.square.0.backward"]
 
 
 # ---- what only some of the outputs or paths use

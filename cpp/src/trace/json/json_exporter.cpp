@@ -50,6 +50,7 @@ const RecordKeys& keys_of(RecordKind kind, const Header& header) {
 
 constexpr int kRecordLevel = 2;           // of the keys inside "data", in spaces
 constexpr std::size_t kRecordBytes = 80;  // of the keys and brackets of a record, for an estimate
+constexpr RecordId kReplaced = 0xffffffff;
 
 }  // namespace
 
@@ -59,6 +60,7 @@ struct JsonExporter::State {
     bool is_recompute = false;
     std::string name;
     std::string recompute_of;  // name of the record it repeats; empty: not known
+    std::uint32_t passes = 1;  // how often it was made
     std::vector<std::pair<Part, ElementText>> parts;
 
     ElementText* find(Part part) {
@@ -73,7 +75,8 @@ struct JsonExporter::State {
   bool has_header = false;
   std::size_t taken = kLogHeaderBytes;
   std::deque<Record> records;  // which never move: the names below point into them
-  // A name may occur twice when a backward runs twice: the later record takes the place of the first.
+  // A name occurs twice when a backward runs twice. The last record is the one that is written, where it was
+  // made; those before it are kReplaced.
   std::vector<RecordId> order;
   std::unordered_map<std::string_view, std::size_t> order_index;
   std::unordered_map<SlotId, std::string> fills;  // formatted for a line without indentation
@@ -157,13 +160,15 @@ struct JsonExporter::State {
       throw FormatError("trace log", "", "found a record out of order or of an unknown kind");
     if (stack != kNoStack && stack >= stacks.size())
       throw FormatError("trace log", "", "found a record of a stack that does not exist");
-    records.push_back({kind, is_recompute, std::string(name), std::string(recompute_of), {}});
+    records.push_back({kind, is_recompute, std::string(name), std::string(recompute_of), 1, {}});
     const auto [place, is_new] = order_index.emplace(records.back().name, order.size());
-    if (is_new) {
-      order.push_back(id);
-    } else {
-      order[place->second] = id;
+    if (!is_new) {
+      RecordId& earlier = order[place->second];
+      records.back().passes = records[earlier].passes + 1;
+      earlier = kReplaced;
+      place->second = order.size();
     }
+    order.push_back(id);
     text_bytes += name.size() + kRecordBytes;
     if (stack == kNoStack) return;
     if (stack_records[stack].empty()) stack_order.push_back(stack);
@@ -256,6 +261,10 @@ struct JsonExporter::State {
         append_text(out, *text);
       }
     }
+    if (record.passes > 1) {
+      begin_entry("passes");
+      out += std::to_string(record.passes);
+    }
     out += first ? "{}" : "\n  }";
   }
 
@@ -280,6 +289,7 @@ struct JsonExporter::State {
     json.plain_key("data");
     bool first = true;
     for (std::size_t i = 0; has_data && i < order.size(); ++i) {
+      if (order[i] == kReplaced) continue;
       Record& record = records[order[i]];
       out += first ? "{\n  " : ",\n  ";
       first = false;

@@ -3,6 +3,7 @@
 #include "msprobe/trace_reader.h"
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
 
 #include "msprobe/error.h"
@@ -238,6 +239,10 @@ void TraceBuilder::record_value(Kind kind, std::string_view text) {
   if (key_ == "is_recompute" && !holds_gradients_) {
     if (kind != Kind::kBool && kind != Kind::kNull) refuse_record("\"is_recompute\": expected true or false");
     record_.is_recompute = text == "True";
+  } else if (key_ == "passes" && !holds_gradients_) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), record_.passes);
+    if (kind != Kind::kInteger || error != std::errc() || record_.passes == 0)
+      refuse_record("\"passes\": expected a whole number above 0");
   } else if (part_ && kind == Kind::kNull) {
     add_null();
   }
