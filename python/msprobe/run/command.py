@@ -100,9 +100,10 @@ def main(arguments: list[str], *, command: str = "run") -> int:
     if changes or asked.keep_values:
         when_torch_is_imported(lambda: with_torch(changes))
     if asked.fold:
+        from msprobe.recording.telling import tell
         from msprobe.training.folded import fold_reductions
 
-        when_torch_is_imported(fold_reductions)
+        when_torch_is_imported(lambda: fold_reductions(lambda text: tell(f"--fold: {text}")))
     when_torch_is_imported(recording.begin)
     other = mindspore_recording(settings, typed, started_as)
     try:

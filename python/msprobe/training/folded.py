@@ -15,40 +15,65 @@ if TYPE_CHECKING:
 
 # Of torch.distributed; releases differ in which they have.
 _SCATTERS = ("reduce_scatter_single", "reduce_scatter_tensor")
+_LEFT = ("reduce", "reduce_scatter", "all_reduce_coalesced")
+# Of DTensor: tensor parallelism.
+_LEFT_FUNCTIONAL = (
+    "all_reduce", "all_reduce_coalesced", *_SCATTERS, *(f"{name}_autograd" for name in _SCATTERS),
+)  # fmt: skip
+_NOT_FOLDED = "is not folded: what it adds up is in the order of the back end"
 
 
-def fold_reductions() -> None:
+def fold_reductions(say: Callable[[str], None]) -> None:
     """From now on, in this process: of all_reduce and reduce_scatter of torch.distributed, and of
-    DistributedDataParallel where the program gives it no hook of its own. What C++ reduces by itself, as the
-    functional collectives of tensor parallelism, stays as it is. Does nothing where torch has no
+    DistributedDataParallel where the program gives it no hook of its own. Does nothing where torch has no
     torch.distributed.
+
+    say: is told, once each, what was asked for and cannot be folded: the back end does that as it does.
     """
     from torch import distributed
 
     if not distributed.is_available():
         return
-    distributed.all_reduce = _all_reduce(distributed.all_reduce)
+    once = functools.lru_cache(maxsize=None)(say)
+    distributed.all_reduce = _all_reduce(distributed.all_reduce, once)
     for name in _SCATTERS:
         if hasattr(distributed, name):
-            setattr(distributed, name, _reduce_scatter(getattr(distributed, name)))
-    _fold_data_parallel()
+            setattr(distributed, name, _reduce_scatter(getattr(distributed, name), once))
+    from torch.distributed import _functional_collectives
+
+    for holder, names in ((distributed, _LEFT), (_functional_collectives, _LEFT_FUNCTIONAL)):
+        for name in names:
+            if hasattr(holder, name):
+                setattr(holder, name, _left(getattr(holder, name), once))
+    _fold_data_parallel(once)
 
 
-def _all_reduce(original: Callable[..., Any]) -> Callable[..., Any]:
+def _left(original: Callable[..., Any], say: Callable[[str], None]) -> Callable[..., Any]:
+    from torch import compiler
+
+    @functools.wraps(original)
+    def left(*args: Any, **kwargs: Any) -> Any:
+        if not compiler.is_compiling():
+            say(f"{original.__name__} of {original.__module__} {_NOT_FOLDED}")
+        return original(*args, **kwargs)
+
+    return left
+
+
+def _all_reduce(original: Callable[..., Any], say: Callable[[str], None]) -> Callable[..., Any]:
     from torch.distributed import ReduceOp
 
     @functools.wraps(original)
     def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
-        if not _is_folded(tensor, op, group):
+        total = _folded(tensor, op, group, say)
+        if total is None:
             return original(tensor, op, group, async_op)
-        total, work = _fold(tensor, op, group)
-        tensor.detach().copy_(total)
-        return work if async_op else None
+        return _done(tensor.detach().copy_(total), async_op)
 
     return all_reduce
 
 
-def _reduce_scatter(original: Callable[..., Any]) -> Callable[..., Any]:
+def _reduce_scatter(original: Callable[..., Any], say: Callable[[str], None]) -> Callable[..., Any]:
     from torch.distributed import ReduceOp
 
     @functools.wraps(original)
@@ -57,64 +82,105 @@ def _reduce_scatter(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         from torch import distributed
 
-        if not _is_folded(input, op, group):
+        total = _folded(input, op, group, say)
+        if total is None:
             return original(output, input, op, group, async_op)
-        total, work = _fold(input, op, group)
         place = distributed.get_rank(group)
         part = total.reshape(-1)[place * output.numel() : (place + 1) * output.numel()]
-        output.detach().copy_(part.view(output.shape))
-        return work if async_op else None
+        return _done(output.detach().copy_(part.view(output.shape)), async_op)
 
     return reduce_scatter
 
 
-def _is_folded(tensor: Any, op: Any, group: Any) -> bool:
-    from torch.distributed import ReduceOp, get_world_size
-
-    is_sum = op in (ReduceOp.SUM, ReduceOp.AVG)
-    return bool(is_sum and tensor.is_floating_point() and get_world_size(group) > 1)  # -1: not a member
-
-
-def _fold(tensor: Any, op: Any, group: Any) -> tuple[Any, Any]:
-    """The sum over all ranks of the group, beginning with the first; and the handle of what is complete."""
+def _folded(tensor: Any, op: Any, group: Any, say: Callable[[str], None]) -> Any:
+    """The sum over all ranks of the group, beginning with the first. None: the back end reduces, as the order
+    is nothing to it (the largest, integers, one rank), or as it cannot be asked for the parts, which is said.
+    """
     import torch
     from torch import distributed
+    from torch.distributed import ReduceOp
 
+    def is_one_of(*operations: Any) -> bool:  # an operation with a factor tells itself, when asked first
+        return any(op == one for one in operations)
+
+    ranks = distributed.get_world_size(group)  # -1: not a member
+    is_rounded = tensor.is_floating_point() or tensor.is_complex()
+    if ranks < 2 or not is_rounded or is_one_of(ReduceOp.MAX, ReduceOp.MIN):
+        return None
+    if not is_one_of(ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM):
+        say(f"a reduction that is no sum {_NOT_FOLDED}")
+        return None
     own = tensor.detach().contiguous()
-    parts = [torch.empty_like(own) for _ in range(distributed.get_world_size(group))]
-    work = distributed.all_gather(parts, own, group=group, async_op=True)
-    work.wait()
+    if op == ReduceOp.PREMUL_SUM:  # the operation, and what each rank multiplies with first
+        own = own * op.__getstate__()[1]
+    parts = [torch.empty_like(own) for _ in range(ranks)]
+    try:
+        if _is_put_off(group):
+            raise NotImplementedError("several collectives are put together to one")
+        distributed.all_gather(parts, own, group=group)
+    except torch.OutOfMemoryError:  # on this rank alone
+        raise
+    except RuntimeError as error:  # where the job is at its end, what the back end does next says so
+        why = str(error).partition("\n")[0][:200]
+        say(f"back end {distributed.get_backend(group)}: cannot gather ({why}): a sum {_NOT_FOLDED}")
+        return None
     total = parts[0]
     for part in parts[1:]:
         total += part
-    if op == distributed.ReduceOp.AVG:
-        total /= len(parts)
-    return total, work
+    if op == ReduceOp.AVG:
+        total /= ranks
+    return total
 
 
-def _fold_data_parallel() -> None:
-    """By a hook, before the first forward: the program may give one of its own until then."""
+def _is_put_off(group: Any) -> bool:
+    """Inside of torch.distributed's _coalescing_manager nothing is there before its end."""
+    from torch.distributed import distributed_c10d as c10d
+
+    state = getattr(getattr(c10d, "_world", None), "pg_coalesce_state", None) or {}
+    return (group or c10d.group.WORLD) in state
+
+
+def _done(tensor: Any, async_op: bool) -> Any:
+    """The handle of a collective that has filled the tensor."""
+    from torch._C._distributed_c10d import _create_work_from_future  # type: ignore[attr-defined]
+
+    return _create_work_from_future(_future([tensor])) if async_op else None
+
+
+def _future(value: Any) -> Any:
+    import torch
+
+    tensor = value[0] if isinstance(value, list) else value
+    future: Any = torch.futures.Future(devices=None if tensor.is_cpu else [tensor.device])
+    future.set_result(value)
+    return future
+
+
+def _fold_data_parallel(say: Callable[[str], None]) -> None:
+    """By a hook, before the first forward: the program may give one of its own until then. What that reduces
+    by torch.distributed is folded there.
+    """
     from torch.nn.parallel import DistributedDataParallel
 
     original: Any = DistributedDataParallel.forward
+
+    # torch compares annotations of a hook with its own.
+    def hook_of_bucket(group, bucket):  # type: ignore[no-untyped-def]
+        """Divides first, as DistributedDataParallel does."""
+        from torch import distributed
+
+        gradient = bucket.buffer().div_(group.size())
+        distributed.all_reduce(gradient, group=group)
+        return _future(gradient)
 
     @functools.wraps(original)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not getattr(self, "_comm_hooks", ()) and not self.__dict__.get("_msprobe_folds"):
             self.__dict__["_msprobe_folds"] = True
-            self.register_comm_hook(self.process_group, _hook_of_bucket)
+            try:
+                self.register_comm_hook(self.process_group, hook_of_bucket)
+            except RuntimeError:  # one of C++ is there
+                say(f"DistributedDataParallel with a hook of C++ {_NOT_FOLDED}")
         return original(self, *args, **kwargs)
 
     DistributedDataParallel.forward = forward  # type: ignore[method-assign]
-
-
-def _hook_of_bucket(group, bucket):  # type: ignore[no-untyped-def]  # torch compares annotations with its own
-    """Divides first, as DistributedDataParallel does."""
-    import torch
-    from torch.distributed import ReduceOp
-
-    gradient = bucket.buffer()
-    total, _ = _fold(gradient / group.size(), ReduceOp.SUM, group)
-    done: Any = torch.futures.Future()
-    done.set_result(total)
-    return done
