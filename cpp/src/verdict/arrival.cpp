@@ -19,7 +19,7 @@ namespace {
 double apart_at_start(const Json& target, const Json& reference) {
   double largest = 0;
   for (const EntryPair& entry : common(target["parameters"], reference["parameters"])) {
-    const double high = entry_distance(*entry.target, *entry.reference).high;
+    const double high = entry.apart().high;
     if (std::isfinite(high)) largest = std::max(largest, high);
   }
   return largest;
@@ -32,8 +32,7 @@ bool has_gradients(const Calls& calls, std::uint32_t record) {
          calls.target().find(name.with(trace::Direction::kBackward));
 }
 
-double most_of(const Model& model, const Json& gradient, double at_start) {
-  const auto facts = tensor_of(gradient);
+double most_of(const Model& model, const std::optional<metrics::TensorFacts>& facts, double at_start) {
   const double unit = facts ? metrics::unit_roundoff(facts->dtype) : 0;
   const double gain = model.opaque * model.opaque;
   const double most =
@@ -51,23 +50,21 @@ double arriving_gradients(const Model& model, const Json& target, const Json& re
   double largest = 0;
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const Json &a = ours[i]["gradients"], &b = theirs[i]["gradients"];
-    const auto entries = common(a, b);
+    const auto entries = measured_together(model, common(a, b));
     if (entries.empty() || entries.size() != a.keys().size() || entries.size() != b.keys().size())
       return kInfinity;
-    const double floor = negligible(model, entries);
     for (const EntryPair& entry : entries) {
-      const metrics::Distance apart = entry_distance(*entry.target, *entry.reference, floor);
-      if (!apart.equal && !(apart.high <= most_of(model, *entry.reference, at_start))) return kInfinity;
+      const metrics::Distance apart = entry.apart();
+      if (!apart.equal && !(apart.high <= most_of(model, entry.facts, at_start))) return kInfinity;
       largest = std::max(largest, apart.high);
     }
   }
   const auto &made = target["backward"].items(), &known = reference["backward"].items();
   if (made.empty() || known.empty() || !model.arrival) return largest;
   // Clipping takes away what all of them are off by together.
-  const auto entries = common(made.back()["after_reduction"], known.back()["after_reduction"]);
-  const double floor = negligible(model, entries);
-  for (const EntryPair& entry : entries)
-    largest = std::max(largest, entry_distance(*entry.target, *entry.reference, floor).high);
+  for (const EntryPair& entry :
+       measured_together(model, common(made.back()["after_reduction"], known.back()["after_reduction"])))
+    largest = std::max(largest, entry.apart().high);
   return largest;
 }
 

@@ -19,9 +19,9 @@ double arriving_gradients(const Model& model, const trace::Json& target, const t
 /// The same of what the backward passes begin at.
 double arriving_losses(const Calls& calls);
 
-/// An error of what requires a gradient, or is one, arrives in some of them, or in the loss. Where these are far less
-/// off, the runs compute the same in two ways, and have something else at this place, or the loss is not made
-/// of it: then it is not suspect, and nothing comes of it. `arriving`: StepWalk::arriving.
+/// An error of what requires a gradient, or is one, arrives in some of them, or in the loss. Where these are
+/// far less off, the runs compute the same in two ways, and have something else at this place, or the loss is
+/// not made of it: then it is not suspect, and nothing comes of it. `arriving`: StepWalk::arriving.
 bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving);
 
 }  // namespace msprobe::verdict

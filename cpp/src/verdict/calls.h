@@ -24,10 +24,8 @@
 
 namespace msprobe::verdict {
 
-// Bounds against hostile files: modules inside of modules, which may stand in a circle, and findings of a
-// step.
+// A bound against hostile files: modules inside of modules, which may stand in a circle.
 constexpr int kDeepest = 64;
-constexpr std::size_t kMostFindings = 20000;
 
 using metrics::Distance;
 using trace::DumpPair;

@@ -74,14 +74,4 @@ double Effects::around(std::string_view module, bool of_reference, double order)
   return looked_at == 0 ? kInfinity : effect;
 }
 
-void Effects::note(std::uint32_t group, double effect) {
-  of_groups_[group] = std::max(of_groups_[group].value_or(0), effect);
-}
-
-double Effects::of_group(std::uint32_t group) const {
-  const UnpairedCalls& one = unpaired_.groups()[group];
-  const std::optional<double>& noted = of_groups_[group];
-  return noted ? *noted : around(one.around, one.is_missing, one.order);
-}
-
 }  // namespace msprobe::verdict

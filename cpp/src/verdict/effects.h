@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "verdict/calls.h"
-#include "verdict/unpaired.h"
 
 namespace msprobe::verdict {
 
@@ -37,8 +36,7 @@ struct Outcome {
 
 class Effects {
  public:
-  Effects(const Calls& calls, const Unpaired& unpaired)
-      : calls_(calls), unpaired_(unpaired), outcomes_(calls.count()), of_groups_(unpaired.groups().size()) {}
+  explicit Effects(const Calls& calls) : calls_(calls), outcomes_(calls.count()) {}
 
   /// Of a record of the target; filled in by who looks at it.
   Outcome& operator[](std::uint32_t record) { return outcomes_[record]; }
@@ -53,20 +51,12 @@ class Effects {
   /// get.
   double around(std::string_view module, bool of_reference, double order) const;
 
-  /// What is computed from the results of a group of calls of one run.
-  void note(std::uint32_t group, double effect);
-  std::optional<double> noted(std::uint32_t group) const { return of_groups_[group]; }
-  /// Where no call of both runs takes them, what comes of the module around.
-  double of_group(std::uint32_t group) const;
-
  private:
   const Outcome* backward_of(std::uint32_t record) const;  // null: none that both runs have
   bool find_same_kernels() const;
 
   const Calls& calls_;
-  const Unpaired& unpaired_;
-  std::vector<Outcome> outcomes_;  // by record
-  std::vector<std::optional<double>> of_groups_;
+  std::vector<Outcome> outcomes_;             // by record
   std::optional<bool> kernels_are_the_same_;  // when all outcomes are known
 };
 

@@ -14,11 +14,6 @@
 namespace msprobe::verdict {
 namespace {
 
-using compare::Clause;
-using compare::Finding;
-using compare::FindingKind;
-using compare::Phase;
-using compare::Reason;
 using trace::Json;
 
 // Ways in which an optimizer computes the same thing.
@@ -66,7 +61,7 @@ bool have_same_groups(const Json& ours, const Json& theirs) {
 
 class Settings {
  public:
-  explicit Settings(StateFindings& found) : found_(found) {}
+  explicit Settings(Findings& found) : found_(found) {}
 
   void compare(const Json& ours, const Json& theirs) {
     if (!(ours["class"] == theirs["class"])) add("class", ours["class"], theirs["class"]);
@@ -86,7 +81,7 @@ class Settings {
  private:
   void add(const std::string& name, const Json& ours, const Json& theirs) {
     is_other(found_.add_values(FindingKind::kOptimizerSetting, Phase::kOptimizerSetting, "optimizer." + name,
-                               Reason::kOptimizerSetting, {name}, ours, theirs));
+                               Reason::kOptimizerSetting, {name}, shown(ours), shown(theirs)));
   }
 
   void is_other(Finding& finding) {
@@ -138,13 +133,13 @@ class Settings {
     is_other(finding);
   }
 
-  StateFindings& found_;
+  Findings& found_;
   bool are_same_ = true;
 };
 
 }  // namespace
 
-bool add_optimizer_settings(StateFindings& found, const Json& ours, const Json& theirs) {
+bool add_optimizer_settings(Findings& found, const Json& ours, const Json& theirs) {
   Settings settings(found);
   settings.compare(ours, theirs);
   return settings.are_same();

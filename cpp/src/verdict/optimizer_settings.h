@@ -6,14 +6,15 @@
 
 #include <string_view>
 
-#include "verdict/state_findings.h"
+#include "verdict/findings.h"
+#include "verdict/state_entry.h"
 
 namespace msprobe::verdict {
 
 /// Adds a finding for each setting that differs. Where both have the same groups these are named by the group
 /// ("optimizer.groups.0.lr"); else by the parameters that have another setting, however they are grouped.
 /// False: something differs that changes what is computed.
-bool add_optimizer_settings(StateFindings& found, const trace::Json& ours, const trace::Json& theirs);
+bool add_optimizer_settings(Findings& found, const trace::Json& ours, const trace::Json& theirs);
 
 /// Whether this state of a parameter is made of steps, which were divided by the size of the gradient or
 /// chosen by its sign, or of the parameter that they move, and not of gradients.

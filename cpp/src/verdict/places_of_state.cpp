@@ -8,24 +8,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "base/non_finite.h"
+#include "verdict/findings.h"
 #include "verdict/optimizer_settings.h"
 #include "verdict/places_of_calls.h"
 #include "verdict/state_entry.h"
-#include "verdict/state_findings.h"
 #include "verdict/suspects_of_calls.h"
 
 namespace msprobe::verdict {
 namespace {
 
-using compare::Clause;
-using compare::Finding;
-using compare::FindingKind;
 using compare::Left;
-using compare::Phase;
-using compare::Reason;
 using operators::Gain;
 using trace::Json;
 
@@ -45,6 +39,41 @@ Source largest_of(const Reached& reached) {
   return all;
 }
 
+// A place of the origin, until somebody says more of it.
+Place place_of(const EntryPair& entry, Rule rule = Rule::kOrigin) {
+  Place place;
+  place.rule = rule;
+  if (entry.facts) place.tensor = tensor_of(*entry.facts);
+  return place;
+}
+
+Source source_at(const EntryPair& entry) { return source_of(entry.apart(), place_of(entry).tensor); }
+
+// A call of this class made it of these.
+Place made_of(const EntryPair& entry, Gain gain, std::vector<Source> sources) {
+  Place place = place_of(entry, Rule::kOperator);
+  place.by.gain = gain;
+  place.sources = std::move(sources);
+  return place;
+}
+
+// It is what it was, but for a rounding: the shape of the entry, and another distance.
+Place kept(const EntryPair& entry, const metrics::Distance& before) {
+  return made_of(entry, Gain::kSum, {source_of(before, place_of(entry).tensor)});
+}
+
+// By all calls of a step, which are not seen one by one, where they are off by so much.
+Place through_all(const EntryPair& entry, double error) {
+  Place place = place_of(entry, Rule::kOpaque);
+  place.calls = 2;
+  place.sources = {source_of(of_error(error), place.tensor)};
+  return place;
+}
+
+double square_of(const metrics::TensorFacts& facts) {
+  return facts.count * facts.typical() * facts.typical();
+}
+
 // What a run makes of its gradients between the backward pass and the optimizer, whatever function does it.
 struct Handling {
   std::string_view word;  // "unchanged", "scaled", "changed"; empty: it is not known
@@ -58,12 +87,12 @@ Handling handling(const Model& model, const Json& state, const Json& at_optimize
   double before = 0, after = 0;
   std::optional<double> factor;
   for (const EntryPair& entry : common(at_optimizer, passes.back()["after_reduction"])) {
-    const auto now = tensor_of(*entry.target), then = tensor_of(*entry.reference);
+    const auto now = tensor_of(*entry.target), &then = entry.facts;
     if (!now || !then) continue;
     all_equal &= metrics::distance(*now, *then).equal;
     const double size = then->typical(), scaled = now->typical();
-    before += then->count * size * size;
-    after += now->count * scaled * scaled;
+    before += square_of(*then);
+    after += square_of(*now);
     if (size == 0) continue;
     const double own = scaled / size;
     if (!factor) factor = own;
@@ -83,7 +112,10 @@ class StateWalk {
         reference_(reference),
         before_(before),
         calls_(calls),
-        found_(model, calls.walk, observer) {}
+        parameters_(common(target["parameters"], reference["parameters"])),
+        found_(model, calls.walk, observer) {
+    for (const EntryPair& one : parameters_) by_name_.emplace(one.name, &one);
+  }
 
   void run() {
     random_state();
@@ -97,8 +129,7 @@ class StateWalk {
     at_optimizer(reached);
     optimizer(reached);
     walk().has_state = true;
-    std::stable_sort(walk().findings.begin(), walk().findings.end(),
-                     [](const Finding& a, const Finding& b) { return a.place() < b.place(); });
+    found_.sort();
   }
 
  private:
@@ -114,50 +145,52 @@ class StateWalk {
     }
   }
 
-  // R7: the running means of all normalisations are measured together, as some are 0 but for rounding.
-  using Floors = std::map<std::string, double, std::less<>>;
+  // What is measured at one moment of the step, and how it is told.
+  struct Moment {
+    FindingKind kind;
+    Phase phase;
+    Reason reason;
+    std::string prefix = {};  // of names
+  };
 
-  Floors floors_of(const std::vector<EntryPair>& entries) const {
-    std::map<std::string, std::vector<EntryPair>, std::less<>> by_kind;
-    for (const EntryPair& entry : entries) by_kind[std::string(last_name(entry.name))].push_back(entry);
-    Floors floors;
-    for (const auto& [kind, of_kind] : by_kind) floors[kind] = negligible(model_, of_kind);
-    return floors;
+  // By what explains each of them. How far off they are, for what is made of them.
+  template <typename PlaceOf>
+  Reached visit(const Moment& moment, const std::vector<EntryPair>& entries, const PlaceOf& place_of_entry) {
+    Reached reached;
+    for (const EntryPair& entry : entries) {
+      const Source& source = reached[entry.name] = source_at(entry);
+      if (source.distance.equal) continue;
+      ++walk().differing;
+      const std::string name = moment.prefix + entry.name;
+      const Measured measured =
+          found_.measure(place_of_entry(entry), source.distance, true, [&] { return name; });
+      if (measured.strength < 1) continue;
+      Finding& finding = found_.add(moment.kind, moment.phase, name, {moment.reason, {entry.name}}, measured);
+      finding.module = module_of(entry.of);
+      if (entry.facts && tensor_of(*entry.target)) continue;
+      finding.target_value = shown(*entry.target);
+      finding.reference_value = shown(*entry.reference);
+    }
+    return reached;
   }
 
-  static std::string_view last_name(std::string_view name) { return name.substr(name.rfind('.') + 1); }
-
-  // Tensors and values by name, and those that one side has alone. Returns the largest distance that is
-  // known.
   template <typename PlaceOf>
-  double named(FindingKind kind, Phase phase, const std::string& what, const Json& ours, const Json& theirs,
-               const std::string& prefix, Reason reason, const PlaceOf& place_of_entry) {
-    double largest = 0;
-    const bool is_computed = kind == FindingKind::kBuffer && before_ != nullptr;
-    const Floors floors = is_computed ? floors_of(common(ours, theirs)) : Floors();
-    for (EntryPair& entry : common(ours, theirs)) {
-      const auto floor = floors.find(last_name(entry.name));
-      const metrics::Distance apart =
-          entry_distance(*entry.target, *entry.reference, floor == floors.end() ? 0 : floor->second);
-      if (apart.equal) continue;
-      if (std::isfinite(apart.high)) largest = std::max(largest, apart.high);
-      const Place place = place_of_entry(entry);
-      const std::string bare = entry.name;
-      entry.name = prefix + bare;
-      Finding* const found = found_.judge(kind, phase, entry, apart, place, {reason, {bare}});
-      if (found != nullptr) found->module = kind == FindingKind::kInputData ? std::string() : module_of(bare);
-    }
-    for (const bool is_of_target : {true, false}) {
-      const Json &has = is_of_target ? ours : theirs, &lacks = is_of_target ? theirs : ours;
+  Reached visit_together(const Moment& moment, const Json& ours, const Json& theirs,
+                         const PlaceOf& place_of_entry) {
+    return visit(moment, measured_together(model_, common(ours, theirs)), place_of_entry);
+  }
+
+  // What one side has alone.
+  void visit_alone(const Moment& moment, const std::string& what, const Json& ours, const Json& theirs) {
+    const auto add = [&](Reason reason, const Json& has, const Json& lacks) {
       for (const std::string& name : has.keys()) {
         if (lacks.find(name) != nullptr) continue;
-        found_
-            .add(kind, phase, prefix + name,
-                 {is_of_target ? Reason::kOnlyTargetHas : Reason::kOnlyReferenceHas, {what, name}})
-            .module = module_of(name);
+        found_.add(moment.kind, moment.phase, moment.prefix + name, {reason, {what, name}}).module =
+            module_of(name);
       }
-    }
-    return largest;
+    };
+    add(Reason::kOnlyTargetHas, ours, theirs);
+    add(Reason::kOnlyReferenceHas, theirs, ours);
   }
 
   void inputs() {
@@ -166,10 +199,14 @@ class StateWalk {
     const std::size_t shared =
         ours.size() == theirs.size() ? ours.size() : std::min<std::size_t>(ours.size(), 1);
     for (std::size_t call = 0; call < std::min(shared, theirs.size()); ++call) {
-      const std::string prefix = ours.size() > 1 ? "inputs." + std::to_string(call) + "." : "inputs.";
-      named(FindingKind::kInputData, Phase::kInputs, "input", ours[call]["tensors"], theirs[call]["tensors"],
-            prefix, Reason::kInputDiffers,
+      const Moment moment{FindingKind::kInputData, Phase::kInputs, Reason::kInputDiffers,
+                          ours.size() > 1 ? "inputs." + std::to_string(call) + "." : "inputs."};
+      const Json &a = ours[call]["tensors"], &b = theirs[call]["tensors"];
+      std::vector<EntryPair> entries = common(a, b);
+      for (EntryPair& entry : entries) entry.of.clear();
+      visit(moment, entries,
             [&](const EntryPair& entry) { return call == 0 ? place_of(entry) : given_again(entry); });
+      visit_alone(moment, "input", a, b);
     }
     walk().divided_otherwise = ours.size() != theirs.size();
     found_.add_counts(Phase::kInputs, "model", "the model is called", ours.size(), theirs.size());
@@ -177,11 +214,9 @@ class StateWalk {
 
   // What is given to another call of a model, as the state of a recurrent one, may be a result of this step.
   Place given_again(const EntryPair& entry) const {
-    const auto facts = tensor_of(*entry.reference);
-    if (!facts || !model_.given_again) return place_of(entry);
-    const metrics::Distance* const made = calls_.results.find(*facts);
-    if (made == nullptr) return place_of(entry);
-    return made_of(entry, Gain::kSum, {source_of(*made, tensor_of(*facts))});
+    const metrics::Distance* const made =
+        entry.facts && model_.given_again ? calls_.results.find(*entry.facts) : nullptr;
+    return made == nullptr ? place_of(entry) : kept(entry, *made);
   }
 
   void other_names() {
@@ -194,60 +229,59 @@ class StateWalk {
         .effect = 0;  // a name computes nothing
   }
 
-  Place parameter_place(const EntryPair& entry) const {
-    const auto facts = tensor_of(*entry.reference);
-    if (before_ == nullptr || !facts) return place_of(entry);
-    return left_behind(model_, *before_, entry.name, *facts, tensor_of(*facts));
+  void parameters() {
+    const Moment moment{FindingKind::kWeight, Phase::kParameters,
+                        before_ == nullptr ? Reason::kParameterDiffers : Reason::kParameterMoved};
+    at_start_ = visit(moment, parameters_, [this](const EntryPair& entry) {
+      return before_ == nullptr || !entry.facts
+                 ? place_of(entry)
+                 : left_behind(model_, *before_, entry.name, *entry.facts, tensor_of(*entry.facts));
+    });
+    visit_alone(moment, "parameter", target_["parameters"], reference_["parameters"]);
+    for (const EntryPair& one : parameters_) {
+      const Json &a = (*one.target)["requires_grad"], &b = (*one.reference)["requires_grad"];
+      if (a == b) continue;
+      found_
+          .add_values(FindingKind::kWeight, Phase::kParameters, one.name, Reason::kRequiresGrad, {one.name},
+                      shown(a), shown(b))
+          .module = module_of(one.name);
+    }
   }
 
+  // The running means of all normalisations are measured together, as some are 0 but for rounding.
   void buffers() {
-    std::unordered_map<std::string, EntryPair> parameters;
-    for (const EntryPair& one : common(target_["parameters"], reference_["parameters"]))
-      parameters.insert_or_assign(one.name, one);
-    named(FindingKind::kBuffer, Phase::kBuffers, "buffer", target_["buffers"], reference_["buffers"], "",
-          before_ ? Reason::kBufferMoved : Reason::kBufferDiffers, [&](const EntryPair& entry) {
-            const auto averaged = parameters.find(entry.name.substr(entry.name.find('.') + 1));
-            return buffer_place(entry, averaged == parameters.end() ? nullptr : &averaged->second);
-          });
+    const Moment moment{FindingKind::kBuffer, Phase::kBuffers,
+                        before_ == nullptr ? Reason::kBufferDiffers : Reason::kBufferMoved};
+    std::vector<EntryPair> entries = common(target_["buffers"], reference_["buffers"]);
+    for (EntryPair& entry : entries) entry.kind = entry.name.substr(entry.name.rfind('.') + 1);
+    if (before_ != nullptr) entries = measured_together(model_, std::move(entries));
+    visit(moment, entries, [&](const EntryPair& entry) {
+      const auto averaged = by_name_.find(entry.name.substr(entry.name.find('.') + 1));
+      return buffer_place(entry, averaged == by_name_.end() ? nullptr : averaged->second);
+    });
+    visit_alone(moment, "buffer", target_["buffers"], reference_["buffers"]);
   }
 
   // An average of a parameter, as a copy of the model has it under its own name, is made of what it was, and
   // of the parameter. Other buffers are left by the calls.
   Place buffer_place(const EntryPair& entry, const EntryPair* averaged) {
     if (before_ == nullptr) return place_of(entry);
-    const auto facts =
-        averaged == nullptr || !model_.averaged_weights ? std::nullopt : tensor_of(*averaged->reference);
-    if (!facts || !((*averaged->reference)["shape"] == (*entry.reference)["shape"]))
+    if (averaged == nullptr || !model_.averaged_weights || !averaged->facts ||
+        !((*averaged->reference)["shape"] == (*entry.reference)["shape"]))
       return through_all(entry, before_->noise);
     const std::string key = "buffer." + entry.name;
     walk().left[key].error = entry_distance(*entry.target, *entry.reference).expected;
     const auto left = before_->left.find(key);
-    return made_of(
-        entry, Gain::kSum,
-        {source_of(entry_distance(*averaged->target, *averaged->reference), tensor_of(*facts)),
-         source_of(of_error(left == before_->left.end() ? 0 : left->second.error), place_of(entry).tensor)});
-  }
-
-  void parameters() {
-    const Json &ours = target_["parameters"], &theirs = reference_["parameters"];
-    const Reason reason = before_ == nullptr ? Reason::kParameterDiffers : Reason::kParameterMoved;
-    apart_at_start_ = named(FindingKind::kWeight, Phase::kParameters, "parameter", ours, theirs, "", reason,
-                            [this](const EntryPair& entry) { return parameter_place(entry); });
-    for (const EntryPair& one : common(ours, theirs)) {
-      const Json &a = (*one.target)["requires_grad"], &b = (*one.reference)["requires_grad"];
-      if (a == b) continue;
-      found_
-          .add_values(FindingKind::kWeight, Phase::kParameters, one.name, Reason::kRequiresGrad, {one.name},
-                      a, b)
-          .module = module_of(one.name);
-    }
+    Place place = kept(entry, of_error(left == before_->left.end() ? 0 : left->second.error));
+    place.sources.insert(place.sources.begin(), source_at(*averaged));
+    return place;
   }
 
   void setting(const std::string& path, const std::string& name, const Json& ours, const Json& theirs) {
     if (ours == theirs) return;
-    Finding& finding = found_.add_values(FindingKind::kModuleAttribute, Phase::kModules,
-                                         path.empty() ? name : path + "." + name, Reason::kModuleSetting,
-                                         {path.empty() ? "(the model)" : path, name}, ours, theirs);
+    Finding& finding = found_.add_values(
+        FindingKind::kModuleAttribute, Phase::kModules, path.empty() ? name : path + "." + name,
+        Reason::kModuleSetting, {path.empty() ? "(the model)" : path, name}, shown(ours), shown(theirs));
     finding.module = path;
     const auto a = number_of(ours), b = number_of(theirs);
     const bool is_other_number = a && b && (*a != std::floor(*a) || *b != std::floor(*b));
@@ -273,25 +307,9 @@ class StateWalk {
 
   // ---- what becomes of the gradients
 
-  // Tensors of one moment, by what the moment before explains.
-  template <typename PlaceOf>
-  Reached stage(FindingKind kind, Phase phase, Reason reason, const Json& ours, const Json& theirs,
-                const PlaceOf& place_of_entry) {
-    Reached reached;
-    const std::vector<EntryPair> entries = common(ours, theirs);
-    const double floor = negligible(model_, entries);
-    for (const EntryPair& entry : entries) {
-      const Source source =
-          source_of(entry_distance(*entry.target, *entry.reference, floor), place_of(entry).tensor);
-      found_.judge(kind, phase, entry, source.distance, place_of_entry(entry), {reason, {entry.name}});
-      reached[entry.name] = source;
-    }
-    return reached;
-  }
-
   // The moment before, or the worst of it where this very tensor is not known.
   static Place after(const Reached& reached, const EntryPair& entry, Gain gain = Gain::kSum) {
-    if (reached.empty()) return unknown(entry);
+    if (reached.empty()) return place_of(entry, Rule::kUnknown);
     const auto found = reached.find(entry.name);
     Source before = found == reached.end() ? largest_of(reached) : found->second;
     if (found == reached.end()) before.tensor = place_of(entry).tensor;
@@ -306,26 +324,26 @@ class StateWalk {
   // Of one batch and equal weights, divided over ranks in two ways: R3 for the forward pass, of which no call
   // is compared, and twice for the backward pass.
   Place computed_in_parts(const EntryPair& entry) const {
-    Place place = place_of(entry);
+    Place place = place_of(entry, Rule::kSameValue);
     const double unit = std::max(place.tensor.unit, calls_.walk.unit);  // under autocast
-    const double through =
-        model_.through_calls(model_.through_calls(model_.through_calls(apart_at_start_, unit), unit), unit);
-    place.rule = Rule::kSameValue;
-    const double most = is_coarse(unit) ? model_.through_pass(unit) : through;
-    place.sources = {source_of(of_error(std::min(through, most)), place.tensor)};
+    double through = 0;
+    for (const auto& [name, one] : at_start_) {
+      if (std::isfinite(one.distance.high)) through = std::max(through, one.distance.high);
+    }
+    for (int pass = 0; pass < 3; ++pass) through = model_.through_calls(through, unit);
+    if (is_coarse(unit)) through = std::min(through, model_.through_pass(unit));
+    place.sources = {source_of(of_error(through), place.tensor)};
     return place;
   }
 
   Place gradient_place(const EntryPair& entry) const {
     // Of calls only modules are joined, and of their backward passes no gradients of weights.
     if (is_joined()) return computed_in_parts(entry);
-    if (calls_.walk.compared == 0) return unknown(entry);
-    if (const auto facts = tensor_of(*entry.reference); facts.has_value()) {
-      if (const metrics::Distance* made = calls_.gradients_of_parameters.find(*facts); made != nullptr) {
-        return made_of(entry, Gain::kSum, {source_of(*made, tensor_of(*facts))});
-      }
-    }
-    return through_all(entry, std::max(calls_.walk.noise, calls_.gradients));
+    if (calls_.walk.compared == 0) return place_of(entry, Rule::kUnknown);
+    const metrics::Distance* const made =
+        entry.facts ? calls_.gradients_of_parameters.find(*entry.facts) : nullptr;
+    return made != nullptr ? kept(entry, *made)
+                           : through_all(entry, std::max(calls_.walk.noise, calls_.gradients));
   }
 
   Reached backward() {
@@ -335,15 +353,16 @@ class StateWalk {
     const std::size_t both = std::min(ours.size(), theirs.size());
     for (std::size_t i = ours.size() == theirs.size() || both == 0 ? 0 : both - 1; i < both; ++i) {
       const Json &a = ours[ours.size() - both + i], &b = theirs[theirs.size() - both + i];
-      const Reached local =
-          stage(FindingKind::kGradient, Phase::kGradients, Reason::kGradient, a["before_reduction"],
-                b["before_reduction"], [&](const EntryPair& entry) { return gradient_place(entry); });
+      const Reached local = visit_together({FindingKind::kGradient, Phase::kGradients, Reason::kGradient},
+                                           a["before_reduction"], b["before_reduction"],
+                                           [&](const EntryPair& entry) { return gradient_place(entry); });
       const bool is_reduced = !local.empty();
-      reached = stage(is_reduced ? FindingKind::kReduction : FindingKind::kGradient,
-                      is_reduced ? Phase::kReduction : Phase::kGradients, Reason::kReducedGradient,
-                      a["after_reduction"], b["after_reduction"], [&](const EntryPair& entry) {
-                        return local.contains(entry.name) ? after(local, entry) : gradient_place(entry);
-                      });
+      reached =
+          visit_together({is_reduced ? FindingKind::kReduction : FindingKind::kGradient,
+                          is_reduced ? Phase::kReduction : Phase::kGradients, Reason::kReducedGradient},
+                         a["after_reduction"], b["after_reduction"], [&](const EntryPair& entry) {
+                           return local.contains(entry.name) ? after(local, entry) : gradient_place(entry);
+                         });
     }
     found_.add_counts(Phase::kGradients, "backward", "backward() runs", ours.size(), theirs.size());
     for (const auto& [name, one] : reached) {
@@ -381,17 +400,18 @@ class StateWalk {
         for_each_differing(a[part], b[part], "clipping." + std::string(part),
                            [&](const std::string& key, const Json& one, const Json& other) {
                              found_.add_values(FindingKind::kClipping, Phase::kClipping, key,
-                                               Reason::kClippingSetting, {key}, one, other);
+                                               Reason::kClippingSetting, {key}, shown(one), shown(other));
                              note_way_of_clipping();
                            });
       }
       const Reached before =
-          stage(FindingKind::kGradient, Phase::kReduction, Reason::kBeforeClipping, a["before"], b["before"],
-                [&](const EntryPair& entry) { return after(reached, entry); });
+          visit_together({FindingKind::kGradient, Phase::kReduction, Reason::kBeforeClipping}, a["before"],
+                         b["before"], [&](const EntryPair& entry) { return after(reached, entry); });
       const Reached& known = before.empty() ? reached : before;
       if (i == 0) before_clipping_ = known;
-      reached = stage(FindingKind::kClipping, Phase::kClipping, Reason::kClippedGradient, a["after"],
-                      b["after"], [&](const EntryPair& entry) { return clipped(known, entry); });
+      reached =
+          visit_together({FindingKind::kClipping, Phase::kClipping, Reason::kClippedGradient}, a["after"],
+                         b["after"], [&](const EntryPair& entry) { return clipped(known, entry); });
     }
     if (ours.size() == theirs.size()) return;
     found_.add_counts(Phase::kClipping, "clipping", "gradients are clipped", ours.size(), theirs.size());
@@ -410,10 +430,10 @@ class StateWalk {
     if (ways_of_clipping_.empty() || before_clipping_.empty()) return;
     double target = 0, reference = 0, count = 0, unit = 0, bias = 0;  // squares of both
     for (const EntryPair& entry : common(ours, theirs)) {
-      const auto a = tensor_of(*entry.target), b = tensor_of(*entry.reference);
+      const auto a = tensor_of(*entry.target), &b = entry.facts;
       if (!a || !b) continue;
-      target += a->count * a->typical() * a->typical();
-      reference += b->count * b->typical() * b->typical();
+      target += square_of(*a);
+      reference += square_of(*b);
       count += b->count;
       unit = std::max(unit, metrics::unit_roundoff(b->dtype));
       for (const Source& one : clipped(before_clipping_, entry).sources)
@@ -450,8 +470,9 @@ class StateWalk {
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       const Json &a = ours[i]["gradients"], &b = theirs[i]["gradients"];
       const std::size_t known = walk().findings.size();
-      const Reached now = stage(FindingKind::kGradient, Phase::kAtOptimizer, Reason::kGradientAtOptimizer, a,
-                                b, [&](const EntryPair& entry) { return after(reached, entry); });
+      const Reached now =
+          visit_together({FindingKind::kGradient, Phase::kAtOptimizer, Reason::kGradientAtOptimizer}, a, b,
+                         [&](const EntryPair& entry) { return after(reached, entry); });
       if (i == 0) {
         find_effect_of_clipping(a, b);
         if (model_.handling && ways_of_clipping_.empty() && walk().findings.size() > known)
@@ -465,59 +486,47 @@ class StateWalk {
 
   Reached states(const Json& ours, const Json& theirs, bool is_after, const Reached& before,
                  const Reached& gradients) {
-    Reached reached;
-    std::map<std::string, std::vector<EntryPair>, std::less<>> by_kind;
     const std::string_view moment = is_after ? "state_after" : "state_before";
+    std::vector<EntryPair> entries;
     for (const EntryPair& parameter : common(ours[moment], theirs[moment])) {
       for (EntryPair& state : common(*parameter.target, *parameter.reference)) {
-        const std::string kind = state.name;
-        state.name = parameter.name;
-        by_kind[kind].push_back(state);
+        state.kind = std::exchange(state.name, parameter.name + "." + state.name);
+        state.of = parameter.name;
+        entries.push_back(std::move(state));
       }
     }
-    for (auto& [kind, entries] : by_kind) {
-      const double floor = negligible(model_, entries);
-      for (EntryPair& entry : entries) {
-        const std::string parameter = entry.name;
-        entry.name += "." + kind;
-        const Source source =
-            source_of(entry_distance(*entry.target, *entry.reference, floor), place_of(entry).tensor);
-        Place place = is_after ? state_after(parameter, entry, before, gradients) : state_before(entry);
-        if (is_after && holds_steps(theirs, kind))
-          step_by(entry, theirs["state_before"][parameter][kind], place);
-        Finding* const found = found_.judge(
-            FindingKind::kOptimizerState, is_after ? Phase::kUpdate : Phase::kOptimizerState, entry,
-            source.distance, place, {is_after ? Reason::kStateAfter : Reason::kStateBefore, {entry.name}});
-        if (found != nullptr) found->module = module_of(parameter);
-        reached[entry.name] = source;
-      }
-    }
-    return reached;
+    std::ranges::stable_sort(entries, {}, &EntryPair::kind);
+    return visit({FindingKind::kOptimizerState, is_after ? Phase::kUpdate : Phase::kOptimizerState,
+                  is_after ? Reason::kStateAfter : Reason::kStateBefore},
+                 measured_together(model_, std::move(entries)), [&](const EntryPair& entry) {
+                   if (!is_after) return state_before(entry);
+                   Place place = state_after(entry, before, gradients);
+                   if (holds_steps(theirs, entry.kind))
+                     step_by(entry, theirs["state_before"][entry.of][entry.kind], place);
+                   return place;
+                 });
   }
 
   Place state_before(const EntryPair& entry) const {
     if (before_ == nullptr) return place_of(entry);
     const auto left = before_->left.find("state." + entry.name);
     if (left == before_->left.end()) return through_all(entry, before_->noise);
-    return made_of(entry, Gain::kSum, {source_of(of_error(left->second.error), place_of(entry).tensor)});
+    return kept(entry, of_error(left->second.error));
   }
 
   // Of what it was, and of the gradient or its square.
-  static Place state_after(const std::string& parameter, const EntryPair& entry, const Reached& before,
-                           const Reached& gradients) {
-    const Tensor tensor = place_of(entry).tensor;
+  static Place state_after(const EntryPair& entry, const Reached& before, const Reached& gradients) {
     std::vector<Source> sources;
     if (const auto state = before.find(entry.name); state != before.end()) sources.push_back(state->second);
-    const auto gradient = gradients.find(parameter);
-    Source made = gradient == gradients.end() ? largest_of(gradients) : gradient->second;
-    made.tensor = tensor;
-    sources.push_back(made);
+    const auto gradient = gradients.find(entry.of);
+    sources.push_back(gradient == gradients.end() ? largest_of(gradients) : gradient->second);
+    sources.back().tensor = place_of(entry).tensor;
     return made_of(entry, Gain::kElementwise, std::move(sources));
   }
 
   // R6 in place of R2. What is moved is the first source: nothing, at the first step.
   static void step_by(const EntryPair& entry, const Json& earlier, Place& place) {
-    const auto before = tensor_of(earlier), after = tensor_of(*entry.reference);
+    const auto before = tensor_of(earlier), &after = entry.facts;
     place.rule = Rule::kUpdate;
     place.step = before && after ? metrics::distance(*after, *before).expected : 1;
     if (place.sources.size() < 2) place.sources.insert(place.sources.begin(), source_of({}, place.tensor));
@@ -545,15 +554,14 @@ class StateWalk {
   // For the next step: how far off a parameter was, and what made its step.
   void leave_parameters(const Json& step, const Reached& gradients, const Reached& states,
                         bool same_settings) {
-    const Json& parameters = reference_["parameters"];
     for (const Json& group : step["groups"].items()) {
       for (const Json& one : group["parameters"].items()) {
         const std::string name(one.text());
-        auto facts = tensor_of(parameters[name]);
-        if (!facts) continue;
+        const auto entry = by_name_.find(name);
+        if (entry == by_name_.end() || !entry->second->facts) continue;
         Left& left = walk().left[name];
-        const double start = entry_distance(target_["parameters"][name], parameters[name]).expected;
-        left.error = std::isfinite(start) ? start : 0;
+        const double error = entry->second->apart().expected;
+        left.error = std::isfinite(error) ? error : 0;
         const auto gradient = gradients.find(name);
         if (!same_settings || gradient == gradients.end()) {
           left.error_of_step = 1;
@@ -564,8 +572,8 @@ class StateWalk {
               left.error_of_step = std::max(left.error_of_step, apart.error());
           }
         }
-        facts->checksum = {};  // of a file that may be closed by then
-        walk().parameters.insert_or_assign(name, *facts);
+        metrics::TensorFacts& known = walk().parameters[name] = *entry->second->facts;
+        known.checksum = {};  // of a file that may be closed by then
       }
     }
   }
@@ -589,8 +597,10 @@ class StateWalk {
   const Json& reference_;
   const compare::StepWalk* before_;
   SuspectsOfCalls& calls_;
-  StateFindings found_;
-  double apart_at_start_ = 0;                  // of parameters
+  const std::vector<EntryPair> parameters_;
+  std::map<std::string_view, const EntryPair*> by_name_;  // parameters
+  Findings found_;
+  Reached at_start_;                           // parameters
   Reached before_clipping_;                    // gradients
   std::vector<std::size_t> ways_of_clipping_;  // findings
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/non_finite.h"
 #include "msprobe/trace_compare.h"
@@ -113,12 +114,15 @@ std::vector<EntryPair> common(const Json& target, const Json& reference) {
   return result;
 }
 
-double negligible(const Model& model, const std::vector<EntryPair>& entries) {
-  std::vector<double> sizes;
+std::vector<EntryPair> measured_together(const Model& model, std::vector<EntryPair> entries) {
+  std::map<std::string_view, std::vector<double>> sizes;
   for (const EntryPair& one : entries) {
-    if (const auto facts = tensor_of(*one.reference)) sizes.push_back(facts->typical());
+    if (one.facts) sizes[one.kind].push_back(one.facts->typical());
   }
-  return model.floor_of(std::move(sizes));
+  std::map<std::string_view, double> floors;
+  for (auto& [kind, of_kind] : sizes) floors[kind] = model.floor_of(std::move(of_kind));
+  for (EntryPair& one : entries) one.floor = floors[one.kind];
+  return entries;
 }
 
 }  // namespace msprobe::verdict

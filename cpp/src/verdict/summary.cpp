@@ -11,7 +11,6 @@
 namespace msprobe::verdict {
 namespace {
 
-using compare::Finding;
 using compare::Reason;
 
 class Summary {
@@ -45,8 +44,6 @@ class Summary {
       }
     }
     if (largest != nullptr) walk_.largest.name = calls_.item_name(*largest);
-    std::stable_sort(walk_.findings.begin(), walk_.findings.end(),
-                     [](const Finding& a, const Finding& b) { return a.place() < b.place(); });
   }
 
  private:

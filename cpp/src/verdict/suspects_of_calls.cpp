@@ -10,17 +10,13 @@
 #include "verdict/arrival.h"
 #include "verdict/calls.h"
 #include "verdict/effects.h"
+#include "verdict/findings.h"
 #include "verdict/places_of_calls.h"
 #include "verdict/unpaired.h"
 
 namespace msprobe::verdict {
 namespace {
 
-using compare::Finding;
-using compare::FindingKind;
-using compare::Phase;
-using compare::Reason;
-using compare::StepWalk;
 using operators::Gain;
 using Part = Item::Part;
 
@@ -33,8 +29,9 @@ class Walk {
         places_(calls, unpaired_, before),
         before_(before),
         has_state_(has_state),
-        observer_(observer),
-        effects_(calls, unpaired_) {
+        found_(model_, result_.walk, observer,
+               [&calls](std::uint32_t row) { return calls.item_name(calls.rows()[row]); }),
+        effects_(calls) {
     result_.walk.arriving = std::max(gradients, arriving_losses(calls));
   }
 
@@ -50,7 +47,8 @@ class Walk {
     }
     for (const std::uint32_t i : gradients) visit_gradients(i);
     for (const Unmeasured& one : unmeasured_) find_effect(one);
-    for (std::uint32_t i = 0; i < unpaired_.groups().size(); ++i) report_group(i);
+    for (const UnpairedCalls& group : unpaired_.groups()) report_group(group);
+    found_.sort();
     walk().noise = places_.before(calls_.count());
     summarize(calls_, before_ == nullptr, has_state_, walk());
     return std::move(result_);
@@ -72,51 +70,46 @@ class Walk {
 
   // ---- findings
 
-  // Null: there are too many of them.
-  Finding* add(FindingKind kind, std::uint32_t record) {
-    auto& findings = walk().findings;
-    if (findings.size() == kMostFindings) return nullptr;
-    Finding& finding = findings.emplace_back();
-    finding.kind = kind;
-    finding.name = calls_.name(record);
-    finding.record = finding.name;
+  Finding& at(std::uint32_t record, Finding& finding) {
+    finding.record = calls_.name(record);
     finding.order = record;
     finding.module = module_path(calls_.parent(record));
-    finding.operator_name = operator_name(finding.name);
-    const Zone zone = calls_.zone(record);
-    finding.phase = zone == Zone::kOptimizer  ? Phase::kUpdate
-                    : zone == Zone::kClipping ? Phase::kClipping
-                                              : Phase::kCalls;
-    finding.exact_before = effects_[record].in_is_equal;
-    return &finding;
+    finding.operator_name = operator_name(finding.record);
+    return finding;
   }
 
-  // What is asked of a place with a distance. Adds no finding.
-  double judge(const ItemPair& row, const Place& place, const Tolerance& allowed, const Distance& apart) {
-    const double strength = beyond(row, apart, allowed);
-    compare::Largest& closest = walk().closest;
-    if (strength < 1 && strength > closest.value) closest = {strength, calls_.item_name(row)};
-    if (observer_) observer_({calls_.item_name(row), apart, strength, explain(place, allowed)});
-    return strength;
+  Phase phase_of(std::uint32_t record) const {
+    const Zone zone = calls_.zone(record);
+    return zone == Zone::kOptimizer  ? Phase::kUpdate
+           : zone == Zone::kClipping ? Phase::kClipping
+                                     : Phase::kCalls;
+  }
+
+  Finding& add(FindingKind kind, const ItemPair& row, Clause because, const Measured& measured) {
+    const std::uint32_t record = row.target_record;
+    return at(record,
+              found_.add(kind, phase_of(record), calls_.item_name(row), std::move(because), measured));
+  }
+
+  Finding& add_values(std::uint32_t record, std::string name, std::string ours, std::string theirs) {
+    Finding& finding =
+        at(record, found_.add_values(FindingKind::kArgument, phase_of(record), name, Reason::kValues, {name},
+                                     std::move(ours), std::move(theirs)));
+    finding.exact_before = effects_[record].in_is_equal;
+    return finding;
+  }
+
+  Measured measure(const ItemPair& row, Place place, const Distance& apart) {
+    return found_.measure(std::move(place), apart, arrives(row, apart),
+                          [&] { return calls_.item_name(row); });
   }
 
   double beyond(const ItemPair& row, const Distance& apart, const Tolerance& allowed) const {
-    return arrives(calls_, row, apart, result_.walk.arriving) ? model_.excess(apart, allowed) : 0;
+    return arrives(row, apart) ? model_.excess(apart, allowed) : 0;
   }
 
-  compare::Explanation explain(const Place& place, const Tolerance& allowed) const {
-    return explanation(model_, place, allowed,
-                       [&](std::uint32_t row) { return calls_.item_name(calls_.rows()[row]); });
-  }
-
-  void measure(Finding& finding, const Distance& apart, double strength, const Place& place,
-               const Tolerance& allowed) const {
-    finding.distance = apart;
-    finding.strength = strength;
-    finding.explained = allowed.magnitude;
-    finding.explanation = explain(place, allowed);
-    finding.exact_before = std::all_of(place.sources.begin(), place.sources.end(),
-                                       [](const Source& one) { return one.distance.equal; });
+  bool arrives(const ItemPair& row, const Distance& apart) const {
+    return verdict::arrives(calls_, row, apart, result_.walk.arriving);
   }
 
   // ---- one call
@@ -209,26 +202,14 @@ class Walk {
     const auto ours = pair().target_item(row).requires_grad,
                theirs = pair().reference_item(row)->requires_grad;
     if (!ours || !theirs || *ours == *theirs || is_backward(calls_.name(record))) return;
-    Finding* const finding = add(FindingKind::kArgument, record);
-    if (finding == nullptr) return;
-    finding->name = calls_.item_name(row) + ".requires_grad";
-    set_values(*finding, *ours ? "True" : "False", *theirs ? "True" : "False");
-    finding->effect = kInfinity;  // a gradient is missing, which is no number
-  }
-
-  static void set_values(Finding& finding, std::string ours, std::string theirs) {
-    finding.distance = Distance::unmeasurable();
-    finding.because = {{Reason::kValues, {finding.name, ours, theirs}}};
-    finding.target_value = std::move(ours);
-    finding.reference_value = std::move(theirs);
+    Finding& finding = add_values(record, calls_.item_name(row) + ".requires_grad", *ours ? "True" : "False",
+                                  *theirs ? "True" : "False");
+    finding.effect = kInfinity;  // a gradient is missing, which is no number
   }
 
   void add_value(std::uint32_t record, std::string name, std::string ours, std::string theirs,
                  Unmeasured how) {
-    Finding* const finding = add(FindingKind::kArgument, record);
-    if (finding == nullptr) return;
-    finding->name = std::move(name);
-    set_values(*finding, std::move(ours), std::move(theirs));
+    add_values(record, std::move(name), std::move(ours), std::move(theirs));
     how.finding = walk().findings.size() - 1;
     unmeasured_.push_back(how);
   }
@@ -245,41 +226,32 @@ class Walk {
       return;
     }
     const InputPlace input = places_.input(row);
-    const Tolerance allowed = model_.tolerance(input.place);
-    const double strength = judge(row, input.place, allowed, apart);
+    const Measured measured = measure(row, input.place, apart);
     places_.keep(row, input.place);
     const ItemIndex ours = calls_.target_flow().source(row.target);
     // The training state has what goes into an optimizer by its names, and knows what is negligible (R7).
     if (model_.optimizer_by_state && has_state_ && calls_.parent(record) == "optimizer") return;
-    if (note_unpaired(row, input, ours, strength) || strength < 1) return;
-    Finding* const finding = add(FindingKind::kArgument, record);
-    if (finding == nullptr) return;
-    finding->name = calls_.item_name(row);
-    finding->because = {{Reason::kNoCallMadeIt, {finding->name}}};
-    measure(*finding, apart, strength, input.place, allowed);
+    if (note_unpaired(row, input, ours, measured.strength) || measured.strength < 1) return;
+    Finding& finding =
+        add(FindingKind::kArgument, row, {Reason::kNoCallMadeIt, {calls_.item_name(row)}}, measured);
     if (input.source != kNoItem) {
-      name_after_module(*finding, row);
-      tell_what_happened(*finding, row, input.source, ours);
+      name_after_module(finding, row);
+      tell_what_happened(finding, row, input.source, ours);
     } else if (backward) {
-      finding->kind = FindingKind::kGradient;
+      finding.kind = FindingKind::kGradient;
     } else if (record == 0 && places_.before(0) == 0 && !has_state_) {
-      finding->kind = FindingKind::kInputData;
-      finding->because = {{Reason::kFirstInput, {calls_.item_name(row)}}};
+      finding.kind = FindingKind::kInputData;
+      finding.because = {{Reason::kFirstInput, {finding.name}}};
     }
   }
 
   void visit_parameter(std::uint32_t record, const ItemPair& row, const Distance& apart,
                        const std::string& name) {
     if (has_state_ || calls_.zone(record) != Zone::kModel) return;
-    const Place place = places_.parameter(row, name);
-    const Tolerance allowed = model_.tolerance(place);
-    const double strength = judge(row, place, allowed, apart);
-    if (strength < 1) return;
-    Finding* const finding = add(FindingKind::kWeight, record);
-    if (finding == nullptr) return;
-    finding->name = calls_.item_name(row);
-    finding->because = {{Reason::kParameterOf, {name, std::string(calls_.parent(record))}}};
-    measure(*finding, apart, strength, place, allowed);
+    const Measured measured = measure(row, places_.parameter(row, name), apart);
+    if (measured.strength < 1) return;
+    add(FindingKind::kWeight, row, {Reason::kParameterOf, {name, std::string(calls_.parent(record))}},
+        measured);
   }
 
   // What goes into the first call of a module is what goes into the module: its caller decided.
@@ -332,12 +304,8 @@ class Walk {
   void visit_results(std::uint32_t record, const std::vector<Source>& sources, bool knows_sources) {
     Outcome& seen = effects_[record];
     const double floor = calls_.floor(record);
-    struct Worst {
-      const ItemPair* row = nullptr;
-      Place place;
-      Tolerance allowed;
-      Distance apart;
-    } worst;
+    const ItemPair* worst = nullptr;
+    Measured of_worst;
     double reached = 0, high = 0;
     for (const ItemPair& row : rows_of(record)) {
       const Item& item = pair().target_item(row);
@@ -357,36 +325,33 @@ class Walk {
         note_result_of_module(row, apart);
       if (apart.equal) continue;
       if (has_state_) result_.results.add(calls_.facts(row), apart);
-      seen.arrives |= arrives(calls_, row, apart, result_.walk.arriving);
-      Place place = places_.result(row, sources, knows_sources);
-      Tolerance allowed = model_.tolerance(place);
-      places_.keep(row, place);
-      reached = std::max(reached, apart.high / allowed.cancelled);
-      const double strength = judge(row, place, allowed, apart);
-      seen.visible = std::max(seen.visible, visible_in(record, row, apart, allowed, strength));
-      if (worst.row == nullptr || strength > seen.excess)
-        worst = {&row, std::move(place), std::move(allowed), apart};
-      seen.excess = std::max(seen.excess, strength);
+      seen.arrives |= arrives(row, apart);
+      Measured measured = measure(row, places_.result(row, sources, knows_sources), apart);
+      places_.keep(row, measured.place);
+      reached = std::max(reached, apart.high / measured.allowed.cancelled);
+      seen.visible = std::max(seen.visible, visible_in(record, row, measured));
+      if (worst == nullptr || measured.strength > seen.excess) {
+        worst = &row;
+        of_worst = std::move(measured);
+      }
+      seen.excess = std::max(seen.excess, of_worst.strength);
     }
     if (calls_.zone(record) == Zone::kModel) places_.reach(record, reached);
     places_.keep_inside(record, high);
     if (seen.has_result && !seen.out_is_equal) note_module(record);
-    if (worst.row == nullptr || seen.excess < 1 || seen.has_other_arguments) return;
-    report_result(record, *worst.row, worst.place, worst.allowed, worst.apart);
+    if (worst != nullptr && seen.excess >= 1 && !seen.has_other_arguments) report_result(*worst, of_worst);
   }
 
   // What comes of something that is known to differ. A module by what goes into it, whatever happens inside;
   // so a call of which something cannot be compared, as a tensor of another shape (R3).
-  double visible_in(std::uint32_t record, const ItemPair& row, const Distance& apart,
-                    const Tolerance& allowed, double strength) const {
-    const Outcome& seen = effects_[record];
+  double visible_in(std::uint32_t record, const ItemPair& row, const Measured& measured) const {
     const bool is_whole = model_.visible_by_what_goes_in &&
-                          (is_module(calls_.name(record)) || !std::isfinite(allowed.magnitude));
-    if (!is_whole) return strength;
+                          (is_module(calls_.name(record)) || !std::isfinite(measured.allowed.magnitude));
+    if (!is_whole) return measured.strength;
     Tolerance whole;
     const double unit = std::max(calls_.unit(row), calls_.coarsest_unit());
-    whole.magnitude = whole.bias = model_.through_calls(seen.entered, unit);
-    return beyond(row, apart, whole);
+    whole.magnitude = whole.bias = model_.through_calls(effects_[record].entered, unit);
+    return beyond(row, measured.apart, whole);
   }
 
   void note_module(std::uint32_t record) {
@@ -397,23 +362,19 @@ class Walk {
     known = std::max({known, seen.excess, seen.visible});
   }
 
-  void report_result(std::uint32_t record, const ItemPair& row, const Place& place, const Tolerance& allowed,
-                     const Distance& apart) {
-    Finding* const finding = add(FindingKind::kOperator, record);
-    if (finding == nullptr) return;
-    const std::string item = calls_.item_name(row);
-    measure(*finding, apart, effects_[record].excess, place, allowed);
-    finding->because = finding->exact_before
-                           ? std::vector<compare::Clause>{{Reason::kResultOfEqual, {finding->name, item}}}
-                           : std::vector<compare::Clause>{{Reason::kResult, {item}}};
+  void report_result(const ItemPair& row, const Measured& measured) {
+    Finding& finding = add(FindingKind::kOperator, row, {}, measured);
+    const std::string item = std::exchange(finding.name, finding.record);
+    finding.because = {finding.exact_before ? Clause{Reason::kResultOfEqual, {finding.name, item}}
+                                            : Clause{Reason::kResult, {item}}};
     const std::string_view ours = calls_.target().text(pair().target_item(row).dtype);
     const std::string_view theirs = calls_.reference().text(pair().reference_item(row)->dtype);
     if (ours != theirs)
-      finding->because.push_back({Reason::kDtypes, {std::string(ours), std::string(theirs)}});
-    if (is_collective(finding->name)) finding->kind = FindingKind::kReduction;
-    if (place.by.gain == Gain::kDraws) {
-      finding->kind = FindingKind::kRandomness;
-      finding->because.push_back({Reason::kRandom, {}});
+      finding.because.push_back({Reason::kDtypes, {std::string(ours), std::string(theirs)}});
+    if (is_collective(finding.name)) finding.kind = FindingKind::kReduction;
+    if (measured.place.by.gain == Gain::kDraws) {
+      finding.kind = FindingKind::kRandomness;
+      finding.because.push_back({Reason::kRandom, {}});
     }
   }
 
@@ -430,17 +391,12 @@ class Walk {
         walk().largest_gradient = {apart.value, calls_.item_name(row)};
       }
       if (apart.equal) continue;
-      const Place place = places_.gradient(row);
-      const Tolerance allowed = model_.tolerance(place);
-      const double strength = judge(row, place, allowed, apart);
-      if (strength < 1) continue;
-      Finding* const finding = add(FindingKind::kGradient, record);
-      if (finding == nullptr) return;
-      finding->phase = Phase::kGradients;
-      finding->name = calls_.item_name(row);
-      finding->module = module_path(calls_.name(record));
-      finding->because = {{Reason::kGradientOfRecord, {finding->name}}};
-      measure(*finding, apart, strength, place, allowed);
+      const Measured measured = measure(row, places_.gradient(row), apart);
+      if (measured.strength < 1) continue;
+      Finding& finding =
+          add(FindingKind::kGradient, row, {Reason::kGradientOfRecord, {calls_.item_name(row)}}, measured);
+      finding.phase = Phase::kGradients;
+      finding.module = module_path(finding.record);
     }
   }
 
@@ -474,10 +430,7 @@ class Walk {
     if (effect >= 1 && (input.source == kNoItem || ours == kNoItem)) groups = unpaired_.takers(record);
     if (extra) groups.push_back(*extra);
     if (input.of_unpaired) groups.push_back(*input.of_unpaired);
-    for (const std::uint32_t group : groups) {
-      effects_.note(group, effect);
-      if (effect >= 1) unpaired_.feeds(group, record);
-    }
+    for (const std::uint32_t group : groups) unpaired_.note(group, record, effect);
     return !groups.empty();
   }
 
@@ -492,30 +445,29 @@ class Walk {
                   beyond(row, apart, model_.tolerance(input.place)));
   }
 
-  void report_group(std::uint32_t index) {
-    const UnpairedCalls& group = unpaired_.groups()[index];
-    if (walk().findings.size() == kMostFindings) return;
-    Finding& finding = walk().findings.emplace_back();
-    finding.effect = group.is_update ? effects_.noted(index).value_or(kNaN) : effects_.of_group(index);
-    if (group.is_update && finding.effect < 1)
-      finding.effect = kNaN;  // what is changed in place leaves no result
-    finding.kind = group.is_missing ? FindingKind::kMissingCall : FindingKind::kExtraCall;
-    finding.phase = group.is_update               ? Phase::kUpdate
-                    : group.around == "clip_grad" ? Phase::kClipping
-                                                  : Phase::kCalls;
+  void report_group(const UnpairedCalls& group) {
+    const Phase phase = group.is_update               ? Phase::kUpdate
+                        : group.around == "clip_grad" ? Phase::kClipping
+                                                      : Phase::kCalls;
+    Finding& finding =
+        found_.add(group.is_missing ? FindingKind::kMissingCall : FindingKind::kExtraCall, phase, group.name,
+                   {group.is_missing ? Reason::kMissingCall : Reason::kExtraCall, {group.name}});
+    // Without a call that takes them, what comes of the module around. What is changed in place leaves no
+    // result.
+    finding.effect = group.effect      ? *group.effect
+                     : group.is_update ? kNaN
+                                       : effects_.around(group.around, group.is_missing, group.order);
+    if (group.is_update && finding.effect < 1) finding.effect = kNaN;
     finding.order = group.order;
-    finding.name = group.name;
     finding.module = module_path(group.around);
     finding.operator_name = operator_name(group.name);
     finding.record = group.name;
     finding.is_of_reference = group.is_missing;
-    finding.because = {{group.is_missing ? Reason::kMissingCall : Reason::kExtraCall, {group.name}}};
     if (group.count > 1 && !is_module(group.name)) {
       finding.because.push_back(group.count == 2
-                                    ? compare::Clause{Reason::kAndTheNext, {}}
-                                    : compare::Clause{Reason::kAndMore, {std::to_string(group.count - 1)}});
+                                    ? Clause{Reason::kAndTheNext, {}}
+                                    : Clause{Reason::kAndMore, {std::to_string(group.count - 1)}});
     }
-    finding.distance = Distance::unmeasurable();
     const auto at = static_cast<std::uint32_t>(std::max(std::ceil(group.order), 0.0));
     finding.exact_before = places_.before(std::min(at, calls_.count())) == 0;
   }
@@ -538,10 +490,10 @@ class Walk {
   CallPlaces places_;
   const StepWalk* before_;
   bool has_state_;
-  const Observer& observer_;
+  SuspectsOfCalls result_;
+  Findings found_;
   Effects effects_;
   std::vector<Unmeasured> unmeasured_;
-  SuspectsOfCalls result_;
 };
 
 }  // namespace

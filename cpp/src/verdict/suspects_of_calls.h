@@ -41,7 +41,7 @@ void add_suspects_of_state(const Model& model, const trace::Json& target, const 
 
 /// What is said of the calls of a step as a whole: counts, the largest distances, the first tensor that has
 /// little in common, and the stretch in which small differences add up to more than a model that is computed
-/// once may make. Puts the findings in order, and keeps parameters for the next step where no training state
+/// once may make. Keeps parameters for the next step where no training state
 /// does.
 void summarize(const Calls& calls, bool is_first_step, bool has_state, compare::StepWalk& walk);
 

@@ -10,6 +10,9 @@ namespace {
 
 using operators::Gain;
 
+// A bound against hostile files: each may be a finding.
+constexpr std::size_t kMostGroups = 20000;
+
 // Whether a run would have recorded a call of the other one: a level has modules, functions, or both.
 bool would_have(const Trace& trace, const Trace& other, std::string_view name) {
   return trace.level() == other.level() || trace.level() != (is_module(name) ? "L1" : "L0");
@@ -78,7 +81,7 @@ void Unpaired::add(std::uint32_t record, double order, bool is_missing) {
                        groups_[*last].around == place.around &&
                        is_backward(groups_[*last].name) == is_backward(call);
   if (!goes_on) {
-    if (groups_.size() == kMostFindings) return;  // each is one
+    if (groups_.size() == kMostGroups) return;
     UnpairedCalls group;
     group.name = place.outermost;
     group.first = record;
@@ -114,9 +117,11 @@ std::uint32_t Unpaired::functions_in(const Trace& trace, std::uint32_t record) c
   return computes ? (sums ? 2 : 1) : 0;
 }
 
-void Unpaired::feeds(std::uint32_t group, std::uint32_t record) {
-  if (!calls_.model().in_backward) return;
-  if (calls_.is_in_backward(record) || is_backward(calls_.name(record))) groups_[group].is_update = false;
+void Unpaired::note(std::uint32_t group, std::uint32_t record, double effect) {
+  UnpairedCalls& one = groups_[group];
+  one.effect = std::max(one.effect.value_or(0), effect);
+  const bool is_of_backward = calls_.is_in_backward(record) || is_backward(calls_.name(record));
+  if (effect >= 1 && is_of_backward && calls_.model().in_backward) one.is_update = false;
 }
 
 std::vector<std::uint32_t> Unpaired::takers(std::uint32_t backward) const {

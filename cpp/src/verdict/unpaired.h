@@ -26,6 +26,9 @@ struct UnpairedCalls {
   bool is_missing = false;      // the reference has them
   std::string_view around;      // the module that both runs have
   bool is_update = false;       // they belong to an optimizer
+  /// Of what is computed from their results, how far it is beyond its tolerance; empty: no call of both runs
+  /// takes them.
+  std::optional<double> effect;
 };
 
 class Unpaired {
@@ -38,9 +41,9 @@ class Unpaired {
     return found(of_reference_, record);
   }
 
-  /// A call takes what these calls made, and it differs: where the backward pass goes on with it, they are no
-  /// update behind it.
-  void feeds(std::uint32_t group, std::uint32_t record);
+  /// A call takes what these calls made, and is beyond its tolerance by so much. Where the backward pass goes
+  /// on with a difference, they are no update behind it.
+  void note(std::uint32_t group, std::uint32_t record, double effect);
 
   /// Groups of forward calls of one run that take a result of this backward call's forward one. Where several
   /// calls take it, its gradient is the sum of what they give back, which no call makes.

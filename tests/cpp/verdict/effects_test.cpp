@@ -45,8 +45,7 @@ TEST_CASE("effects: without modules, what comes of a call is looked for in the n
   const std::vector<trace::RealMetrics> none;
   const Model model;
   const Calls calls(model, pair, none, distances);
-  const Unpaired unpaired(calls);
-  Effects effects(calls, unpaired);
+  Effects effects(calls);
   effects[4].visible = 5;
   CHECK(effects.around("", false, 0) == 0);
   CHECK(effects.around("", false, 0.5) == 5);  // from the call that follows: 1 to 4
