@@ -502,10 +502,8 @@ double Model::excess(const metrics::Distance& distance, const Tolerance& allowed
 }
 
 double Model::excess_of_number(const metrics::Distance& distance, std::optional<double> error) const {
-  Place place;
-  place.rule = error ? Rule::kOpaque : Rule::kOrigin;
-  place.tensor.unit = kFloat32;
-  if (error) place.sources = {source_of(of_error(*error), {})};
+  const Tensor number{.unit = kFloat32};
+  const Place place = error ? place_through(*error, number) : place_by(Rule::kOrigin, number);
   metrics::Distance magnitude = distance;
   magnitude.bias = 0;  // one number is all of its own bias
   return excess(magnitude, tolerance(place));

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/non_finite.h"
@@ -101,5 +102,28 @@ struct Place {
   std::optional<Source>
       inside;  // the calls inside of a module, of which this is the result: by the rule kOpaque
 };
+
+inline Place place_by(Rule rule, const Tensor& tensor, std::vector<Source> sources = {}) {
+  Place place;
+  place.rule = rule;
+  place.tensor = tensor;
+  place.sources = std::move(sources);
+  return place;
+}
+
+/// Of these, by one call of this class.
+inline Place place_by(operators::Gain gain, const Tensor& tensor, std::vector<Source> sources) {
+  Place place = place_by(Rule::kOperator, tensor, std::move(sources));
+  place.by.gain = gain;
+  return place;
+}
+
+/// By several calls, of which only the ends are seen, and what goes in is off by so much. `calls`: 2: by a
+/// whole pass.
+inline Place place_through(double error, const Tensor& tensor, int calls = 1) {
+  Place place = place_by(Rule::kOpaque, tensor, {source_of(of_error(error), tensor)});
+  place.calls = calls;
+  return place;
+}
 
 }  // namespace msprobe::verdict

@@ -167,14 +167,16 @@ Source CallPlaces::everything_before(std::uint32_t record) const {
 
 // Of what calls of one run only make. Those of a backward pass compute with what the forward ones of that run
 // have kept: two times several calls.
-void CallPlaces::made_by(std::optional<std::uint32_t> group, Place& place) const {
-  place.rule = Rule::kOpaque;
+Place CallPlaces::made_by(std::optional<std::uint32_t> group, Tensor tensor,
+                          std::vector<Source> sources) const {
+  tensor.unit = std::max(tensor.unit, calls_.coarsest_unit());
+  if (model_.one_call_alone && group && unpaired_.groups()[*group].computing <= 1) {  // a call like others
+    for (Source& one : sources) one.tensor = tensor;
+    return place_by(Gain::kElementwise, tensor, std::move(sources));
+  }
+  Place place = place_by(Rule::kOpaque, tensor, std::move(sources));
   place.calls = group && is_backward(unpaired_.groups()[*group].name) ? 2 : 1;
-  place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
-  if (!model_.one_call_alone || !group || unpaired_.groups()[*group].computing > 1) return;
-  place.rule = Rule::kOperator;  // a call like others
-  place.by.gain = Gain::kElementwise;
-  for (Source& one : place.sources) one.tensor = place.tensor;
+  return place;
 }
 
 std::optional<OwnChange> CallPlaces::own_change(const ItemPair& row, const InputPlace& input,
@@ -183,12 +185,9 @@ std::optional<OwnChange> CallPlaces::own_change(const ItemPair& row, const Input
     return std::nullopt;
   const auto changed = [&](std::optional<std::uint32_t> group, const Trace& trace, const Item& now,
                            ItemIndex was) {
-    OwnChange change;
-    change.apart = trace::distance(trace, now, trace, &trace.all_items()[was], nullptr);
-    change.place.tensor = input.place.tensor;
-    change.place.sources = {source_of(of_error(0), change.place.tensor)};
-    made_by(group, change.place);
-    return change;
+    const Tensor& tensor = input.place.tensor;
+    return OwnChange{trace::distance(trace, now, trace, &trace.all_items()[was], nullptr),
+                     made_by(group, tensor, {source_of(of_error(0), tensor)})};
   };
   const std::uint32_t theirs = calls_.row_of_reference(input.source);
   const auto extra = unpaired_.of_target(calls_.target_flow().record(ours));
@@ -201,128 +200,108 @@ std::optional<OwnChange> CallPlaces::own_change(const ItemPair& row, const Input
                  calls_.rows()[known].reference.index);
 }
 
+Source CallPlaces::source_at(std::uint32_t row) const {
+  const ItemPair& there = calls_.rows()[row];
+  return source_of(calls_.distance(there), calls_.tensor(there), row);
+}
+
+// What has the value of an earlier place; scaled or cast on the way, where it is rounded once more.
+static Place same_as(const Source& source, const Tensor& tensor, double extra_rounding) {
+  Place place = place_by(Rule::kSameValue, tensor, {source});
+  place.extra_rounding = extra_rounding;
+  return place;
+}
+
 InputPlace CallPlaces::input(const ItemPair& row) const {
-  const std::uint32_t record = row.target_record;
-  const bool is_behind = calls_.is_after_backward(record);
-  const metrics::TensorFacts facts = calls_.facts(row);
   InputPlace result;
-  Place& place = result.place;
-  place.tensor = calls_.tensor(row);
-  const auto same_as = [&](const Source& source, double extra_rounding = 0) {
-    place.rule = Rule::kSameValue;
-    place.sources.push_back(source);
-    place.extra_rounding = std::max(place.extra_rounding, extra_rounding);
-  };
-  const auto opaque_of = [&](const Source& source) {
-    place.rule = Rule::kOpaque;
-    place.sources = {source};
-  };
   result.source = calls_.reference_flow().source(row.reference.index);
-  if (result.source != kNoItem) {
-    if (const std::uint32_t known = calls_.row_of_reference(result.source); known != kNoRow) {
-      const ItemPair& there = calls_.rows()[known];
-      Source source = source_of(calls_.distance(there), calls_.tensor(there), known);
-      if (const auto hidden = unseen_.find(known); hidden != unseen_.end()) source.unseen = hidden->second;
-      if (model_.single_number && place.tensor.count == 1) {
-        opaque_of(everything_before(record));  // two numbers may be equal in the reference by chance
-        place.sources.push_back(source);
-      } else {
-        same_as(source);
-      }
-      return result;
-    }
-    const std::uint32_t maker = calls_.reference_flow().record(result.source);
-    result.of_unpaired = unpaired_.of_reference(maker);
-    const bool is_alone = calls_.of_reference(maker) == trace::kNoMatch;
-    if (!result.of_unpaired && !is_alone) {  // a result that cannot be compared
-      place.rule = Rule::kUnknown;
-      return result;
-    }
-    place.sources = unpaired_.sources(maker, before_);
-    made_by(result.of_unpaired, place);
+  if (result.source == kNoItem) {
+    result.place = input_without_source(row);
     return result;
   }
+  const Tensor tensor = calls_.tensor(row);
+  if (const std::uint32_t known = calls_.row_of_reference(result.source); known != kNoRow) {
+    Source source = source_at(known);
+    if (const auto hidden = unseen_.find(known); hidden != unseen_.end()) source.unseen = hidden->second;
+    result.place = same_as(source, tensor, 0);
+    if (model_.single_number && tensor.count == 1) {  // two may be equal in the reference by chance
+      result.place = place_by(Rule::kOpaque, tensor, {everything_before(row.target_record), source});
+    }
+    return result;
+  }
+  const std::uint32_t maker = calls_.reference_flow().record(result.source);
+  result.of_unpaired = unpaired_.of_reference(maker);
+  if (!result.of_unpaired && calls_.of_reference(maker) != trace::kNoMatch) {
+    result.place = place_by(Rule::kUnknown, tensor);  // a result that cannot be compared
+  } else {
+    result.place = made_by(result.of_unpaired, tensor, unpaired_.sources(maker, before_));
+  }
+  return result;
+}
+
+// The reference has its value from no earlier place.
+Place CallPlaces::input_without_source(const ItemPair& row) const {
+  const std::uint32_t record = row.target_record;
+  const bool is_behind = calls_.is_after_backward(record);
+  const Tensor tensor = calls_.tensor(row);
+  const metrics::TensorFacts facts = calls_.facts(row);
+  const auto left_at = [&](const Distance& distance) {
+    return same_as(source_of(distance, tensor), tensor, 1);
+  };
   if (model_.unchanged_in_target && (is_behind || calls_.zone(record) != Zone::kModel)) {
     // The target has it unchanged from an earlier place.
     const ItemIndex ours = calls_.target_flow().source(row.target);
     const std::uint32_t known = ours == kNoItem ? kNoRow : calls_.row_of_target(ours);
-    if (known != kNoRow && calls_.rows()[known].reference && place.tensor.count > 1) {
-      const ItemPair& there = calls_.rows()[known];
-      same_as(source_of(calls_.distance(there), calls_.tensor(there), known), 1);
-      return result;
-    }
+    if (known != kNoRow && calls_.rows()[known].reference && tensor.count > 1)
+      return same_as(source_at(known), tensor, 1);
   }
   if (is_behind) {
-    if (const Distance* const made = gradients_.find(facts)) {  // the gradient of a parameter
-      same_as(source_of(*made, tensor_of(facts)), 1);
-      return result;
-    }
+    if (const Distance* const made = gradients_.find(facts)) return left_at(*made);  // of a parameter
     // Clipped, or the scale of a loss was taken out: the factor depends on all gradients.
     if (const Distance* const scaled = model_.scaled_gradient ? gradients_.find_scaled(facts) : nullptr) {
       Distance distance = *scaled;
       for (double* one : {&distance.high, &distance.bias, &distance.expected, &distance.value})
         *one += whole_gradient_;
-      same_as(source_of(distance, tensor_of(facts)), 1);
-      return result;
+      return left_at(distance);
     }
   }
   if (before_ != nullptr && model_.left_by_optimizer) {
-    if (const Distance* const left = before_->updated.find(facts)) {
-      same_as(source_of(*left, tensor_of(facts)), 1);
-      return result;
-    }
+    if (const Distance* const left = before_->updated.find(facts)) return left_at(*left);
   }
   const bool backward = is_backward(calls_.name(record));
   const bool knows_all = !calls_.has_modules_only() && !backward && !is_behind;
   // Integers and flags that no call made are data.
-  const bool is_data = model_.integers_are_data && place.tensor.unit == 0 && !has_other_choices_;
-  if (knows_all && (reached_[record] == 0 || is_data)) {
-    place.rule = Rule::kOrigin;
-  } else if (model_.reduced_gradient && is_behind && !backward &&
-             largest_gradient_ > 0) {  // a gradient that was reduced or scaled
-    opaque_of(source_of(of_error(largest_gradient_), {}));
-  } else {
-    opaque_of(everything_before(record));
-  }
-  return result;
+  const bool is_data = model_.integers_are_data && tensor.unit == 0 && !has_other_choices_;
+  if (knows_all && (reached_[record] == 0 || is_data)) return place_by(Rule::kOrigin, tensor);
+  // Behind the backward pass it is a gradient that was reduced or scaled.
+  const bool is_gradient = model_.reduced_gradient && is_behind && !backward && largest_gradient_ > 0;
+  return place_through(is_gradient ? largest_gradient_ : reached_[record], tensor);
 }
 
 Place CallPlaces::parameter(const ItemPair& row, const std::string& name) const {
-  Place place;
-  place.tensor = calls_.tensor(row);
-  if (before_ == nullptr) return place;  // of the origin
+  const Tensor tensor = calls_.tensor(row);
+  if (before_ == nullptr) return place_by(Rule::kOrigin, tensor);
   const std::string_view call = calls_.name(row.target_record);
   const std::string key = parameter_key(is_module(call) ? call : calls_.parent(row.target_record), name);
-  return left_behind(model_, *before_, key, calls_.facts(row), place.tensor);
+  return left_behind(model_, *before_, key, calls_.facts(row), tensor);
 }
 
 Place left_behind(const Model& model, const compare::StepWalk& before, const std::string& name,
                   const metrics::TensorFacts& facts, const Tensor& tensor) {
-  Place place;
-  place.tensor = tensor;
   const auto left = before.left.find(name);
   const auto earlier = before.parameters.find(name);
   const bool is_known = left != before.left.end() && earlier != before.parameters.end();
   // Of equal weights, gradients, states and settings, whatever calls make it: a step of an unknown optimizer.
   const bool is_equal =
       model.equal_step && is_known && left->second.error == 0 && left->second.error_of_step == 0;
-  if (const Distance* const updated = is_equal ? nullptr : before.updated.find(facts)) {
-    place.rule = Rule::kOperator;  // what was added to it rounds
-    place.by.gain = Gain::kSum;
-    place.sources = {source_of(*updated, tensor)};
-    return place;
-  }
-  if (!is_known) {
-    place.rule = Rule::kOpaque;
-    place.calls = 2;
-    place.sources = {source_of(of_error(before.noise), tensor)};
-    return place;
-  }
+  if (const Distance* const updated = is_equal ? nullptr : before.updated.find(facts))
+    return place_by(Gain::kSum, tensor, {source_of(*updated, tensor)});  // what was added to it rounds
+  if (!is_known) return place_through(before.noise, tensor, 2);
   // An optimizer whose calls are not seen moved it. How far, is known from the reference.
-  place.rule = Rule::kUpdate;
+  Place place = place_by(Rule::kUpdate, tensor,
+                         {source_of(of_error(left->second.error), tensor),
+                          source_of(of_error(left->second.error_of_step), tensor)});
   place.step = metrics::distance(facts, earlier->second).expected;
-  place.sources = {source_of(of_error(left->second.error), tensor),
-                   source_of(of_error(left->second.error_of_step), tensor)};
   return place;
 }
 
@@ -334,22 +313,16 @@ std::string CallPlaces::parameter_key(std::string_view module, std::string_view 
 
 Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources, bool knows_sources) const {
   const std::string_view call = calls_.name(row.target_record);
-  Place place;
-  place.tensor = calls_.tensor(row);
+  const Tensor tensor = calls_.tensor(row);
+  if (!knows_sources) return place_by(Rule::kUnknown, tensor);
+  Place place = place_by(Rule::kOperator, tensor, sources);
   place.is_backward = is_backward(call);
-  if (!knows_sources) {
-    place.rule = Rule::kUnknown;
-    return place;
-  }
   if (calls_.passes(row.target_record) > 1) {  // an earlier pass was computed with, and adds to its inside
     place.rule = Rule::kOpaque;
-    place.sources = sources;
     place.sources.push_back(everything_before(row.target_record));
     return place;
   }
-  place.rule = Rule::kOperator;
   place.by = calls_.operator_of(call);
-  place.sources = sources;
   const bool is_composite =
       model_.module_in_coarsest && (is_module(call) || place.by.gain == Gain::kRecurrent);
   // Under autocast, what is computed inside may be of a coarser dtype than what comes out.
@@ -401,8 +374,7 @@ double CallPlaces::step_of(const ItemPair& row) const {
 // ---- gradients of parameters
 
 Place CallPlaces::gradient(const ItemPair& row) const {
-  Place place;
-  place.tensor = calls_.tensor(row);
+  Tensor tensor = calls_.tensor(row);
   // It is the very result of a backward call.
   const Flow& flow = calls_.reference_flow();
   for (ItemIndex item = model_.gradient_of_backward_result ? flow.follower(row.reference.index) : kNoItem;
@@ -412,16 +384,13 @@ Place CallPlaces::gradient(const ItemPair& row) const {
         !is_backward(calls_.reference_name(flow.record(item))) || known == kNoRow) {
       continue;
     }
-    place.rule = Rule::kSameValue;
-    const ItemPair& made = calls_.rows()[known];
-    place.sources = {
-        source_of(calls_.distance(made, calls_.negligible_gradient()), calls_.tensor(made), known)};
-    return place;
+    Source made = source_at(known);
+    made.distance = calls_.distance(calls_.rows()[known], calls_.negligible_gradient());
+    return same_as(made, tensor, 0);
   }
   // Else all that goes into the backward calls of its module; without one, everything before. Under autocast
   // they compute in another dtype than that of the gradient.
-  place.rule = Rule::kOpaque;
-  place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
+  tensor.unit = std::max(tensor.unit, calls_.coarsest_unit());
   const std::string_view gradients = calls_.name(row.target_record);
   const std::vector<std::uint32_t> backward = backward_calls(calls_.target(), gradients);
   const bool is_second = std::ranges::any_of(backward, [&](auto one) { return calls_.passes(one) > 1; });
@@ -439,8 +408,7 @@ Place CallPlaces::gradient(const ItemPair& row) const {
     if (const Inside* const parts = inside(calls_.name(record))) error = std::max(error, parts->error);
     if (const auto forward = calls_.forward_of(record)) add_record(*forward);
   }
-  place.sources = {source_of(of_error(error), {})};
-  return place;
+  return place_through(error, tensor);
 }
 
 }  // namespace msprobe::verdict

@@ -84,7 +84,9 @@ class CallPlaces {
   bool add_sources(std::uint32_t record, bool is_saved, std::vector<Source>& found) const;
   void sum_over_rows(std::uint32_t record, std::vector<Source>& terms) const;
   const Item* added_bias(std::uint32_t record) const;
-  void made_by(std::optional<std::uint32_t> group, Place& place) const;
+  Source source_at(std::uint32_t row) const;
+  Place input_without_source(const ItemPair& row) const;
+  Place made_by(std::optional<std::uint32_t> group, Tensor tensor, std::vector<Source> sources) const;
   Source everything_before(std::uint32_t record) const;
   double step_of(const ItemPair& row) const;
   double norm_of_result(std::uint32_t backward, double count) const;

@@ -19,11 +19,7 @@ constexpr std::size_t kMost = 50;
 constexpr double kEpsilon = 0x1p-23;
 
 verdict::Place place_of(double entered) {
-  verdict::Place place;
-  place.rule = verdict::Rule::kOpaque;
-  place.tensor.unit = kEpsilon / 2;
-  place.sources = {verdict::source_of(verdict::of_error(entered * kEpsilon), {})};
-  return place;
+  return verdict::place_through(entered * kEpsilon, {.unit = kEpsilon / 2});
 }
 
 bool is_suspect(double found, double entered) {

@@ -39,36 +39,19 @@ Source largest_of(const Reached& reached) {
   return all;
 }
 
-// A place of the origin, until somebody says more of it.
-Place place_of(const EntryPair& entry, Rule rule = Rule::kOrigin) {
-  Place place;
-  place.rule = rule;
-  if (entry.facts) place.tensor = tensor_of(*entry.facts);
-  return place;
-}
+Tensor tensor_at(const EntryPair& entry) { return entry.facts ? tensor_of(*entry.facts) : Tensor(); }
 
-Source source_at(const EntryPair& entry) { return source_of(entry.apart(), place_of(entry).tensor); }
+Place origin(const EntryPair& entry) { return place_by(Rule::kOrigin, tensor_at(entry)); }
 
-// A call of this class made it of these.
-Place made_of(const EntryPair& entry, Gain gain, std::vector<Source> sources) {
-  Place place = place_of(entry, Rule::kOperator);
-  place.by.gain = gain;
-  place.sources = std::move(sources);
-  return place;
-}
+Source source_at(const EntryPair& entry) { return source_of(entry.apart(), tensor_at(entry)); }
 
-// It is what it was, but for a rounding: the shape of the entry, and another distance.
+// It is what it was before, but for a rounding.
 Place kept(const EntryPair& entry, const metrics::Distance& before) {
-  return made_of(entry, Gain::kSum, {source_of(before, place_of(entry).tensor)});
+  return place_by(Gain::kSum, tensor_at(entry), {source_of(before, tensor_at(entry))});
 }
 
 // By all calls of a step, which are not seen one by one, where they are off by so much.
-Place through_all(const EntryPair& entry, double error) {
-  Place place = place_of(entry, Rule::kOpaque);
-  place.calls = 2;
-  place.sources = {source_of(of_error(error), place.tensor)};
-  return place;
-}
+Place through_all(const EntryPair& entry, double error) { return place_through(error, tensor_at(entry), 2); }
 
 double square_of(const metrics::TensorFacts& facts) {
   return facts.count * facts.typical() * facts.typical();
@@ -205,7 +188,7 @@ class StateWalk {
       std::vector<EntryPair> entries = common(a, b);
       for (EntryPair& entry : entries) entry.of.clear();
       visit(moment, entries,
-            [&](const EntryPair& entry) { return call == 0 ? place_of(entry) : given_again(entry); });
+            [&](const EntryPair& entry) { return call == 0 ? origin(entry) : given_again(entry); });
       visit_alone(moment, "input", a, b);
     }
     walk().divided_otherwise = ours.size() != theirs.size();
@@ -216,7 +199,7 @@ class StateWalk {
   Place given_again(const EntryPair& entry) const {
     const metrics::Distance* const made =
         entry.facts && model_.given_again ? calls_.results.find(*entry.facts) : nullptr;
-    return made == nullptr ? place_of(entry) : kept(entry, *made);
+    return made == nullptr ? origin(entry) : kept(entry, *made);
   }
 
   void other_names() {
@@ -234,8 +217,8 @@ class StateWalk {
                         before_ == nullptr ? Reason::kParameterDiffers : Reason::kParameterMoved};
     at_start_ = visit(moment, parameters_, [this](const EntryPair& entry) {
       return before_ == nullptr || !entry.facts
-                 ? place_of(entry)
-                 : left_behind(model_, *before_, entry.name, *entry.facts, tensor_of(*entry.facts));
+                 ? origin(entry)
+                 : left_behind(model_, *before_, entry.name, *entry.facts, tensor_at(entry));
     });
     visit_alone(moment, "parameter", target_["parameters"], reference_["parameters"]);
     for (const EntryPair& one : parameters_) {
@@ -265,7 +248,7 @@ class StateWalk {
   // An average of a parameter, as a copy of the model has it under its own name, is made of what it was, and
   // of the parameter. Other buffers are left by the calls.
   Place buffer_place(const EntryPair& entry, const EntryPair* averaged) {
-    if (before_ == nullptr) return place_of(entry);
+    if (before_ == nullptr) return origin(entry);
     if (averaged == nullptr || !model_.averaged_weights || !averaged->facts ||
         !((*averaged->reference)["shape"] == (*entry.reference)["shape"]))
       return through_all(entry, before_->noise);
@@ -309,11 +292,11 @@ class StateWalk {
 
   // The moment before, or the worst of it where this very tensor is not known.
   static Place after(const Reached& reached, const EntryPair& entry, Gain gain = Gain::kSum) {
-    if (reached.empty()) return place_of(entry, Rule::kUnknown);
+    if (reached.empty()) return place_by(Rule::kUnknown, tensor_at(entry));
     const auto found = reached.find(entry.name);
     Source before = found == reached.end() ? largest_of(reached) : found->second;
-    if (found == reached.end()) before.tensor = place_of(entry).tensor;
-    return made_of(entry, gain, {before});
+    if (found == reached.end()) before.tensor = tensor_at(entry);
+    return place_by(gain, tensor_at(entry), {before});
   }
 
   // Both states are put together of those of several ranks (docs/layouts.md).
@@ -324,22 +307,21 @@ class StateWalk {
   // Of one batch and equal weights, divided over ranks in two ways: R3 for the forward pass, of which no call
   // is compared, and twice for the backward pass.
   Place computed_in_parts(const EntryPair& entry) const {
-    Place place = place_of(entry, Rule::kSameValue);
-    const double unit = std::max(place.tensor.unit, calls_.walk.unit);  // under autocast
+    const Tensor tensor = tensor_at(entry);
+    const double unit = std::max(tensor.unit, calls_.walk.unit);  // under autocast
     double through = 0;
     for (const auto& [name, one] : at_start_) {
       if (std::isfinite(one.distance.high)) through = std::max(through, one.distance.high);
     }
     for (int pass = 0; pass < 3; ++pass) through = model_.through_calls(through, unit);
     if (is_coarse(unit)) through = std::min(through, model_.through_pass(unit));
-    place.sources = {source_of(of_error(through), place.tensor)};
-    return place;
+    return place_by(Rule::kSameValue, tensor, {source_of(of_error(through), tensor)});
   }
 
   Place gradient_place(const EntryPair& entry) const {
     // Of calls only modules are joined, and of their backward passes no gradients of weights.
     if (is_joined()) return computed_in_parts(entry);
-    if (calls_.walk.compared == 0) return place_of(entry, Rule::kUnknown);
+    if (calls_.walk.compared == 0) return place_by(Rule::kUnknown, tensor_at(entry));
     const metrics::Distance* const made =
         entry.facts ? calls_.gradients_of_parameters.find(*entry.facts) : nullptr;
     return made != nullptr ? kept(entry, *made)
@@ -508,7 +490,7 @@ class StateWalk {
   }
 
   Place state_before(const EntryPair& entry) const {
-    if (before_ == nullptr) return place_of(entry);
+    if (before_ == nullptr) return origin(entry);
     const auto left = before_->left.find("state." + entry.name);
     if (left == before_->left.end()) return through_all(entry, before_->noise);
     return kept(entry, of_error(left->second.error));
@@ -520,8 +502,8 @@ class StateWalk {
     if (const auto state = before.find(entry.name); state != before.end()) sources.push_back(state->second);
     const auto gradient = gradients.find(entry.of);
     sources.push_back(gradient == gradients.end() ? largest_of(gradients) : gradient->second);
-    sources.back().tensor = place_of(entry).tensor;
-    return made_of(entry, Gain::kElementwise, std::move(sources));
+    sources.back().tensor = tensor_at(entry);
+    return place_by(Gain::kElementwise, tensor_at(entry), std::move(sources));
   }
 
   // R6 in place of R2. What is moved is the first source: nothing, at the first step.
