@@ -15,7 +15,7 @@
 #include "trace/item/item_text.h"
 #include "trace/json/json_text.h"
 #include "trace/name_index.h"
-#include "verdict/rows.h"
+#include "verdict/names.h"
 
 namespace msprobe::compare {
 

@@ -78,10 +78,8 @@ double arriving_losses(const Calls& calls) {
       continue;
     }
     if (!last) continue;
-    for (const ItemPair& row : calls.rows().of_record(*last)) {
-      const Item& item = calls.pair().target_item(row);
-      if (row.reference && !is_input(item.part) && item.kind == Item::Kind::kTensor)
-        largest = std::max(largest, calls.distance(row).high);
+    for (const ItemPair& row : calls.rows_of(*last)) {
+      if (calls.is_result(row)) largest = std::max(largest, calls.distance(row).high);
     }
     last.reset();
   }

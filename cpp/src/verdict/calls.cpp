@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 
 #include "trace/item/uninitialised.h"
 #include "trace/match/parent_cursor.h"
@@ -41,13 +42,16 @@ Calls::Calls(const Model& model, const DumpPair& pair, const std::vector<trace::
       metrics_(metrics),
       distances_(distances),
       matches_(pair.records),
-      rows_(pair) {
+      first_(count() + 1) {
+  for (const ItemPair& row : pair.matches.pairs) ++first_[row.target_record + 1];
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
   mispaired_.resize(count());
   for (const trace::ReferenceItem& one : pair_.matches.reference_only) {
     if (matches_.of_reference[one.record]) reference_only_[one.record].push_back(one.item);
   }
   find_zones();
   find_mispaired();
+  index_items();
   std::vector<double> gradients, clipped;
   for (const Record& record : reference().records()) {
     if (!trace::holds_gradients(reference().name(record))) continue;
@@ -66,6 +70,15 @@ Calls::Calls(const Model& model, const DumpPair& pair, const std::vector<trace::
     }
   }
   negligible_in_clipping_ = model.floor_of(std::move(clipped));
+}
+
+void Calls::index_items() {
+  row_of_target_.assign(target().all_items().size(), kNoRow);
+  row_of_reference_.assign(reference().all_items().size(), kNoRow);
+  for (auto i = static_cast<std::uint32_t>(pair_.matches.pairs.size()); i-- > 0;) {
+    if (!row(i).reference || mispaired_[row(i).target_record]) continue;
+    row_of_target_[row(i).target] = row_of_reference_[row(i).reference.index] = i;
+  }
 }
 
 void Calls::find_zones() {
@@ -143,7 +156,7 @@ bool Calls::is_mispairing(std::uint32_t record, const std::unordered_set<std::st
   if (!is_moved && !is_other(name(record), parent(record)) &&
       !(pair_.reference_construct && is_other(theirs, pair_.reference_construct->parent(theirs))))
     return false;
-  const auto rows = rows_.of_record(record);
+  const auto rows = rows_of(record);
   const bool has_tensors_more = std::ranges::any_of(reference_only(record), [&](std::uint32_t item) {
     return is_input(reference().all_items()[item].part);
   });
@@ -194,7 +207,7 @@ Distance Calls::distance(const ItemPair& row, double floor) const {
   const Distance& found = distance(row);
   if (floor == 0 || found.equal) return found;
   return trace::distance(target(), pair_.target_item(row), reference(), pair_.reference_item(row),
-                         metrics_.empty() ? nullptr : &metrics_[rows_.index(row)], floor);
+                         metrics_.empty() ? nullptr : &metrics_[index(row)], floor);
 }
 
 Tensor Calls::tensor(const Item& item) const {
@@ -303,16 +316,6 @@ const Flow& Calls::target_flow() const {
 const Flow& Calls::reference_flow() const {
   if (!reference_flow_) reference_flow_.emplace(reference());
   return *reference_flow_;
-}
-
-std::uint32_t Calls::row_of_reference(ItemIndex item) const {
-  const std::uint32_t row = rows_.of_reference(item);
-  return row == kNoRow || mispaired_[rows_[row].target_record] ? kNoRow : row;
-}
-
-std::uint32_t Calls::row_of_target(ItemIndex item) const {
-  const std::uint32_t row = rows_.of_target(item);
-  return row == kNoRow || mispaired_[rows_[row].target_record] ? kNoRow : row;
 }
 
 std::string shown(const Trace& trace, const Item& item) {

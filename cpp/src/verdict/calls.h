@@ -19,8 +19,8 @@
 #include "msprobe/operators.h"
 #include "verdict/flow.h"
 #include "verdict/model.h"
+#include "verdict/names.h"
 #include "verdict/place.h"
-#include "verdict/rows.h"
 
 namespace msprobe::verdict {
 
@@ -33,6 +33,8 @@ using trace::Item;
 using trace::ItemPair;
 using trace::Record;
 using trace::Trace;
+
+inline constexpr std::uint32_t kNoRow = 0xffffffff;
 
 /// In which part of a step a call is made.
 enum class Zone : std::uint8_t { kModel, kClipping, kOptimizer };
@@ -48,7 +50,6 @@ class Calls {
   const DumpPair& pair() const noexcept { return pair_; }
   const Trace& target() const noexcept { return pair_.target; }
   const Trace& reference() const noexcept { return pair_.reference; }
-  const Rows& rows() const noexcept { return rows_; }
   std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(target().records().size()); }
 
   // ---- records
@@ -87,9 +88,25 @@ class Calls {
   /// Whether it writes into one of its arguments, by name or because it is asked to.
   bool writes_in_place(std::uint32_t record) const;
 
-  // ---- items
+  // ---- rows: the items of both runs
 
-  const Distance& distance(const ItemPair& row) const { return distances_[rows_.index(row)]; }
+  /// Those of a record of the target.
+  std::span<const ItemPair> rows_of(std::uint32_t record) const noexcept {
+    return std::span(pair_.matches.pairs).subspan(first_[record], first_[record + 1] - first_[record]);
+  }
+  const ItemPair& row(std::uint32_t index) const noexcept { return pair_.matches.pairs[index]; }
+  std::uint32_t index(const ItemPair& row) const noexcept {
+    return static_cast<std::uint32_t>(&row - pair_.matches.pairs.data());
+  }
+  /// The row of an item; kNoRow: it has no counterpart, or its record is mispaired.
+  std::uint32_t row_of_target(ItemIndex item) const noexcept { return row_of_target_[item]; }
+  std::uint32_t row_of_reference(ItemIndex item) const noexcept { return row_of_reference_[item]; }
+  /// A tensor of both runs that comes out of a call.
+  bool is_result(const ItemPair& row) const noexcept {
+    const Item& item = pair_.target_item(row);
+    return row.reference && item.kind == Item::Kind::kTensor && !is_input(item.part);
+  }
+  const Distance& distance(const ItemPair& row) const { return distances_[index(row)]; }
   /// With elements measured against `floor` at least.
   Distance distance(const ItemPair& row, double floor) const;
   metrics::TensorFacts facts(const ItemPair& row) const {
@@ -118,9 +135,6 @@ class Calls {
 
   const Flow& target_flow() const;
   const Flow& reference_flow() const;
-  /// The row of an item of the reference or target; kNoRow: it has none, or its record is mispaired.
-  std::uint32_t row_of_reference(ItemIndex item) const;
-  std::uint32_t row_of_target(ItemIndex item) const;
 
   // ---- of the whole step
 
@@ -145,6 +159,7 @@ class Calls {
     double terms(const operators::Row& by) const;
   };
   Shapes shapes(std::uint32_t record, const operators::Row& by) const;
+  void index_items();
   void find_zones();
   void find_mispaired();
   bool is_mispairing(std::uint32_t record, const std::unordered_set<std::string>& others) const;
@@ -154,8 +169,9 @@ class Calls {
   const DumpPair& pair_;
   const std::vector<trace::RealMetrics>& metrics_;
   const std::vector<Distance>& distances_;
-  trace::RecordMatches matches_;  // without mispaired ones
-  Rows rows_;
+  trace::RecordMatches matches_;                                 // without mispaired ones
+  std::vector<std::uint32_t> first_;                             // rows, by record
+  std::vector<std::uint32_t> row_of_target_, row_of_reference_;  // by item
   std::vector<std::string_view> parents_;
   std::vector<Zone> zones_;
   std::vector<bool> after_backward_;

@@ -13,8 +13,8 @@
 #include "msprobe/thread_pool.h"
 #include "msprobe/verdict.h"
 #include "verdict/arrival.h"
+#include "verdict/names.h"
 #include "verdict/other_names.h"
-#include "verdict/rows.h"
 #include "verdict/suspects_of_calls.h"
 
 namespace msprobe::compare {
@@ -127,19 +127,14 @@ class Judge {
         (is_lone_call(finding) || finding.kind == FindingKind::kArgument) && walk_of(finding).has_state) {
       return false;  // the training state tells of settings and states by their names
     }
-    const bool has_measure = std::isfinite(finding.effect);
-    if (has_measure && finding.effect >= 1) return true;
-    if (finding.is_hidden) return true;
-    if (model_.shows_in_a_buffer && finding.kind == FindingKind::kModuleAttribute &&
-        shows_in_a_buffer(finding))
-      return true;
+    if (finding.is_hidden || shows_in_a_buffer(finding)) return true;
+    if (std::isfinite(finding.effect)) return finding.effect >= 1;
     // How something is done is no difference in what is done: the gradients of the step tell.
-    if (model_.gradients_agree && finding.phase <= Phase::kGradients && !has_measure &&
-        walk_of(finding).gradients_agree())
-      return is_followed(index);
-    if (!std::isnan(finding.effect)) return finding.effect >= 1;
-    const bool may_be_harmless = is_lone_call(finding) || finding.kind == FindingKind::kModuleAttribute;
-    return !may_be_harmless || finding.phase == Phase::kOptimizerSetting || is_followed(index);
+    const bool is_told_by_gradients =
+        model_.gradients_agree && finding.phase <= Phase::kGradients && walk_of(finding).gradients_agree();
+    const bool may_be_harmless = std::isnan(finding.effect) && finding.phase != Phase::kOptimizerSetting &&
+                                 (is_lone_call(finding) || finding.kind == FindingKind::kModuleAttribute);
+    return (!is_told_by_gradients && !may_be_harmless) || is_followed(index);
   }
 
   void note_what_follows() {
@@ -156,6 +151,7 @@ class Judge {
 
   // As the momentum of a batch normalisation does, one step later.
   bool shows_in_a_buffer(const Finding& finding) const {
+    if (!model_.shows_in_a_buffer || finding.kind != FindingKind::kModuleAttribute) return false;
     const auto last = buffers_.find(finding.module);
     return last != buffers_.end() && last->second->place() > finding.place();
   }

@@ -3,7 +3,6 @@
 #include "verdict/effects.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace msprobe::verdict {
 namespace {
@@ -51,7 +50,7 @@ bool Effects::is_of_argument(std::uint32_t record) {
   return *kernels_are_the_same_;
 }
 
-double Effects::around(std::string_view module, bool of_reference, double order) const {
+double Effects::around(std::string_view module, bool of_reference, std::uint32_t next) const {
   const auto& construct = of_reference ? calls_.pair().reference_construct : calls_.pair().target_construct;
   const Trace& trace = of_reference ? calls_.reference() : calls_.target();
   for (int depth = 0; construct && !module.empty() && depth < kDeepest; ++depth) {
@@ -65,8 +64,7 @@ double Effects::around(std::string_view module, bool of_reference, double order)
   }
   double effect = 0;
   int looked_at = 0;
-  for (auto i = static_cast<std::uint32_t>(std::max(std::ceil(order), 0.0));
-       i < calls_.count() && looked_at < kCallsToLookAt; ++i) {
+  for (std::uint32_t i = next; i < calls_.count() && looked_at < kCallsToLookAt; ++i) {
     if (!calls_.is_paired(i) || trace::holds_gradients(calls_.name(i))) continue;
     effect = std::max(effect, outcomes_[i].visible);
     ++looked_at;

@@ -47,9 +47,9 @@ class Effects {
   /// Another argument alone makes the results of a call, or those of its backward pass, differ, and what
   /// differs arrives: equal tensors go in, of which no call with equal arguments makes another result.
   bool is_of_argument(std::uint32_t record);
-  /// In the result of the innermost module around that both runs have; without one, in what the next calls
-  /// get.
-  double around(std::string_view module, bool of_reference, double order) const;
+  /// In the result of the innermost module around that both runs have; without one, in what the calls
+  /// from `next` on get.
+  double around(std::string_view module, bool of_reference, std::uint32_t next) const;
 
  private:
   const Outcome* backward_of(std::uint32_t record) const;  // null: none that both runs have

@@ -45,9 +45,9 @@ void CallPlaces::reach(std::uint32_t record, double error) {
 
 void CallPlaces::keep(const ItemPair& row, const Place& place) {
   has_other_choices_ |= place.tensor.unit == 0 && !is_input(calls_.pair().target_item(row).part);
-  if (const double error = model_.unseen(place); error > 0) unseen_[calls_.rows().index(row)] = error;
+  if (const double error = model_.unseen(place); error > 0) unseen_[calls_.index(row)] = error;
   if (const Common shared = model_.common(place); shared.error > 0 || shared.alike > 1)
-    common_[calls_.rows().index(row)] = shared;
+    common_[calls_.index(row)] = shared;
 }
 
 const CallPlaces::Inside* CallPlaces::inside(std::string_view module) const {
@@ -61,9 +61,8 @@ void CallPlaces::keep_inside(std::uint32_t record, double error) {
   Inside own;
   if (const Inside* const known = inside(calls_.name(record))) own = *known;
   own.error = std::max(own.error, std::isfinite(error) ? error : 0);
-  for (const ItemPair& row : calls_.rows().of_record(record)) {
-    if (row.reference && !is_input(calls_.pair().target_item(row).part))
-      own.unit = std::max(own.unit, calls_.unit(row));
+  for (const ItemPair& row : calls_.rows_of(record)) {
+    if (calls_.is_result(row)) own.unit = std::max(own.unit, calls_.unit(row));
   }
   Inside& outer = inside_[around];
   outer.error = std::max(outer.error, own.error);
@@ -75,7 +74,7 @@ double CallPlaces::parameters_of(std::uint32_t record) const {
   const std::uint32_t forward = calls_.forward_of(record).value_or(record);
   const Inside* const parts = inside(calls_.name(forward));
   double error = parts != nullptr ? parts->parameters : 0;
-  for (const ItemPair& row : calls_.rows().of_record(forward)) {
+  for (const ItemPair& row : calls_.rows_of(forward)) {
     if (row.reference && calls_.pair().target_item(row).part == Part::kParameters)
       error = std::max(error, calls_.distance(row).expected);
   }
@@ -85,7 +84,7 @@ double CallPlaces::parameters_of(std::uint32_t record) const {
 // ---- sources of a call
 
 Source CallPlaces::source(const ItemPair& row, bool is_saved) const {
-  Source source = source_of(calls_.distance(row), calls_.tensor(row), calls_.rows().index(row));
+  Source source = source_of(calls_.distance(row), calls_.tensor(row), calls_.index(row));
   source.is_saved = is_saved;
   const bool has_origin = before_ != nullptr || !unpaired_.groups().empty();
   source.is_shared = has_origin && !source.distance.equal;
@@ -111,7 +110,7 @@ bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<So
   bool knows_all = true;
   const Keeps keeps = is_saved ? calls_.operator_of(calls_.name(record)).keeps : Keeps::kAll;
   const Item* const bias = keeps == Keeps::kFactors && model_.added_bias ? added_bias(record) : nullptr;
-  for (const ItemPair& row : calls_.rows().of_record(record)) {
+  for (const ItemPair& row : calls_.rows_of(record)) {
     const Item& item = calls_.pair().target_item(row);
     if (!is_tensor(item) || !(is_saved || is_input(item.part)) || calls_.says_nothing(row)) continue;
     if (keeps == Keeps::kFactors && (!is_input(item.part) || &item == bias)) continue;
@@ -133,7 +132,7 @@ bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<So
 // alike in all rows leave none that another one averages out. Weights have no mean.
 void CallPlaces::sum_over_rows(std::uint32_t record, std::vector<Source>& terms) const {
   if (calls_.operator_of(calls_.name(record)).gain != Gain::kProduct) return;
-  const auto rows = calls_.rows().of_record(record);
+  const auto rows = calls_.rows_of(record);
   const bool has_weight = std::ranges::any_of(rows, [&](const ItemPair& row) {
     return is_tensor(calls_.pair().target_item(row)) && !calls_.parameter(row).empty();
   });
@@ -147,7 +146,7 @@ void CallPlaces::sum_over_rows(std::uint32_t record, std::vector<Source>& terms)
 const Item* CallPlaces::added_bias(std::uint32_t record) const {
   const Item* last = nullptr;
   int tensors = 0;
-  for (const ItemPair& row : calls_.rows().of_record(record)) {
+  for (const ItemPair& row : calls_.rows_of(record)) {
     const Item& item = calls_.pair().target_item(row);
     if (!is_input(item.part) || !is_tensor(item) || metrics::unit_roundoff(item.element_type()) == 0)
       continue;
@@ -191,17 +190,17 @@ std::optional<OwnChange> CallPlaces::own_change(const ItemPair& row, const Input
   };
   const std::uint32_t theirs = calls_.row_of_reference(input.source);
   const auto extra = unpaired_.of_target(calls_.target_flow().record(ours));
-  if (extra && theirs != kNoRow && calls_.rows()[theirs].target_record < row.target_record) {
-    return changed(extra, calls_.target(), calls_.pair().target_item(row), calls_.rows()[theirs].target);
+  if (extra && theirs != kNoRow && calls_.row(theirs).target_record < row.target_record) {
+    return changed(extra, calls_.target(), calls_.pair().target_item(row), calls_.row(theirs).target);
   }
   const std::uint32_t known = calls_.row_of_target(ours);
-  if (!input.of_unpaired || known == kNoRow || !calls_.rows()[known].reference) return std::nullopt;
+  if (!input.of_unpaired || known == kNoRow || !calls_.row(known).reference) return std::nullopt;
   return changed(input.of_unpaired, calls_.reference(), *calls_.pair().reference_item(row),
-                 calls_.rows()[known].reference.index);
+                 calls_.row(known).reference.index);
 }
 
 Source CallPlaces::source_at(std::uint32_t row) const {
-  const ItemPair& there = calls_.rows()[row];
+  const ItemPair& there = calls_.row(row);
   return source_of(calls_.distance(there), calls_.tensor(there), row);
 }
 
@@ -252,7 +251,7 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
     // The target has it unchanged from an earlier place.
     const ItemIndex ours = calls_.target_flow().source(row.target);
     const std::uint32_t known = ours == kNoItem ? kNoRow : calls_.row_of_target(ours);
-    if (known != kNoRow && calls_.rows()[known].reference && tensor.count > 1)
+    if (known != kNoRow && calls_.row(known).reference && tensor.count > 1)
       return same_as(source_at(known), tensor, 1);
   }
   if (is_behind) {
@@ -350,9 +349,8 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
 double CallPlaces::norm_of_result(std::uint32_t backward, double count) const {
   const auto forward = calls_.forward_of(backward);
   if (!forward) return 0;
-  for (const ItemPair& row : calls_.rows().of_record(*forward)) {
-    const Item& item = calls_.pair().target_item(row);
-    if (!row.reference || is_input(item.part) || !is_tensor(item)) continue;
+  for (const ItemPair& row : calls_.rows_of(*forward)) {
+    if (!calls_.is_result(row)) continue;
     if (const Tensor made = calls_.tensor(row); made.count == count) return made.norm;
   }
   return 0;
@@ -385,7 +383,7 @@ Place CallPlaces::gradient(const ItemPair& row) const {
       continue;
     }
     Source made = source_at(known);
-    made.distance = calls_.distance(calls_.rows()[known], calls_.negligible_gradient());
+    made.distance = calls_.distance(calls_.row(known), calls_.negligible_gradient());
     return same_as(made, tensor, 0);
   }
   // Else all that goes into the backward calls of its module; without one, everything before. Under autocast
@@ -396,7 +394,7 @@ Place CallPlaces::gradient(const ItemPair& row) const {
   const bool is_second = std::ranges::any_of(backward, [&](auto one) { return calls_.passes(one) > 1; });
   double error = backward.empty() || is_second ? reached_[row.target_record] : 0;
   const auto add_record = [&](std::uint32_t record) {
-    for (const ItemPair& one : calls_.rows().of_record(record)) {
+    for (const ItemPair& one : calls_.rows_of(record)) {
       if (one.reference && is_tensor(calls_.pair().target_item(one)) &&
           std::isfinite(calls_.distance(one).high)) {
         error = std::max(error, calls_.distance(one).high);

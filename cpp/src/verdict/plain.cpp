@@ -10,8 +10,8 @@
 #include <string>
 
 #include "msprobe/record_name.h"
+#include "verdict/names.h"
 #include "verdict/reasons.h"
-#include "verdict/rows.h"
 
 namespace msprobe::verdict {
 namespace {

@@ -30,7 +30,7 @@ class Walk {
         before_(before),
         has_state_(has_state),
         found_(model_, result_.walk, observer,
-               [&calls](std::uint32_t row) { return calls.item_name(calls.rows()[row]); }),
+               [&calls](std::uint32_t row) { return calls.item_name(calls.row(row)); }),
         effects_(calls) {
     result_.walk.arriving = std::max(gradients, arriving_losses(calls));
   }
@@ -66,7 +66,6 @@ class Walk {
 
   StepWalk& walk() { return result_.walk; }
   const DumpPair& pair() const { return calls_.pair(); }
-  std::span<const ItemPair> rows_of(std::uint32_t record) const { return calls_.rows().of_record(record); }
 
   // ---- findings
 
@@ -115,7 +114,7 @@ class Walk {
   // ---- one call
 
   void visit(std::uint32_t record) {
-    const auto rows = rows_of(record);
+    const auto rows = calls_.rows_of(record);
     Outcome& seen = effects_[record];
     const bool is_alike =
         calls_.reference_only(record).empty() &&
@@ -124,10 +123,7 @@ class Walk {
                  pair().target_item(row).requires_grad == pair().reference_item(row)->requires_grad;
         });
     if (is_alike) {
-      seen.has_result = std::any_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
-        const Item& item = pair().target_item(row);
-        return !is_input(item.part) && item.kind == Item::Kind::kTensor;
-      });
+      seen.has_result = std::ranges::any_of(rows, [&](const ItemPair& row) { return calls_.is_result(row); });
       if (const auto forward = calls_.forward_of(record)) {
         const Outcome& made = effects_[*forward];
         seen.in_is_equal = made.in_is_equal && made.out_is_equal;
@@ -160,7 +156,7 @@ class Walk {
     const bool is_one_kernel = model_.words_decide && has_same_tensors && !is_module(calls_.name(record));
     const double floor = calls_.floor(record);
     std::size_t found = 0;
-    for (const ItemPair& row : rows_of(record)) {
+    for (const ItemPair& row : calls_.rows_of(record)) {
       const Item& item = pair().target_item(row);
       if (!is_input(item.part) || calls_.says_nothing(row)) continue;
       const Item* const other = pair().reference_item(row);
@@ -282,8 +278,8 @@ class Walk {
   // one call that are equal say nothing of each other.
   void tell_what_happened(Finding& finding, const ItemPair& row, ItemIndex source, ItemIndex ours) const {
     const std::uint32_t known = calls_.row_of_reference(source);
-    if (known == kNoRow || calls_.rows()[known].target_record == row.target_record) return;
-    const std::string from = calls_.item_name(calls_.rows()[known]);
+    if (known == kNoRow || calls_.row(known).target_record == row.target_record) return;
+    const std::string from = calls_.item_name(calls_.row(known));
     finding.kind = FindingKind::kInPlace;
     finding.because = {{Reason::kNotTheSame, {finding.name, from}}};
     if (ours == kNoItem) return;
@@ -307,7 +303,7 @@ class Walk {
     const ItemPair* worst = nullptr;
     Measured of_worst;
     double reached = 0, high = 0;
-    for (const ItemPair& row : rows_of(record)) {
+    for (const ItemPair& row : calls_.rows_of(record)) {
       const Item& item = pair().target_item(row);
       if (is_input(item.part)) continue;
       if (!row.reference) {
@@ -382,7 +378,7 @@ class Walk {
 
   void visit_gradients(std::uint32_t record) {
     if (!calls_.is_paired(record)) return;
-    for (const ItemPair& row : rows_of(record)) {
+    for (const ItemPair& row : calls_.rows_of(record)) {
       if (!row.reference) continue;
       const Distance apart = calls_.distance(row, calls_.negligible_gradient());
       result_.gradients_of_parameters.add(calls_.facts(row), apart);
@@ -456,9 +452,9 @@ class Walk {
     // result.
     finding.effect = group.effect      ? *group.effect
                      : group.is_update ? kNaN
-                                       : effects_.around(group.around, group.is_missing, group.order);
+                                       : effects_.around(group.around, group.is_missing, group.next);
     if (group.is_update && finding.effect < 1) finding.effect = kNaN;
-    finding.order = group.order;
+    finding.order = group.is_missing ? group.next - 0.5 : group.next;
     finding.module = module_path(group.around);
     finding.operator_name = operator_name(group.name);
     finding.record = group.name;
@@ -468,17 +464,14 @@ class Walk {
                                     ? Clause{Reason::kAndTheNext, {}}
                                     : Clause{Reason::kAndMore, {std::to_string(group.count - 1)}});
     }
-    const auto at = static_cast<std::uint32_t>(std::max(std::ceil(group.order), 0.0));
-    finding.exact_before = places_.before(std::min(at, calls_.count())) == 0;
+    finding.exact_before = places_.before(group.next) == 0;
   }
 
   // ---- for the next step
 
   void keep_updated(std::span<const ItemPair> rows) {
     for (const ItemPair& row : rows) {
-      const Item& item = pair().target_item(row);
-      if (!row.reference || is_input(item.part) || item.kind != Item::Kind::kTensor) continue;
-      walk().updated.add(calls_.facts(row), calls_.distance(row));
+      if (calls_.is_result(row)) walk().updated.add(calls_.facts(row), calls_.distance(row));
     }
   }
 

@@ -37,7 +37,7 @@ Unpaired::Unpaired(const Calls& calls) : calls_(calls) {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   auto next = missing.begin();
   for (std::uint32_t i = 0; i <= calls.count(); ++i) {
-    for (; next != missing.end() && next->first <= i; ++next) add(next->second, next->first - 0.5, true);
+    for (; next != missing.end() && next->first <= i; ++next) add(next->second, next->first, true);
     const bool is_extra = i < calls.count() && !calls.is_paired(i) &&
                           !trace::holds_gradients(calls.name(i)) &&
                           would_have(calls.reference(), calls.target(), calls.name(i));
@@ -72,7 +72,7 @@ Unpaired::Outside Unpaired::outside(std::string_view call, bool is_missing) cons
   return place;
 }
 
-void Unpaired::add(std::uint32_t record, double order, bool is_missing) {
+void Unpaired::add(std::uint32_t record, std::uint32_t next, bool is_missing) {
   const Trace& trace = is_missing ? calls_.reference() : calls_.target();
   const std::string_view call = trace.name(trace.records()[record]);
   const Outside place = outside(call, is_missing);
@@ -85,11 +85,10 @@ void Unpaired::add(std::uint32_t record, double order, bool is_missing) {
     UnpairedCalls group;
     group.name = place.outermost;
     group.first = record;
-    group.order = order;
+    group.next = next;
     group.is_missing = is_missing;
     group.around = place.around;
-    const auto at = std::min(static_cast<std::uint32_t>(std::max(std::ceil(order), 0.0)), calls_.count() - 1);
-    const bool is_behind = calls_.count() > 0 && calls_.is_after_backward(at);
+    const bool is_behind = calls_.count() > 0 && calls_.is_after_backward(std::min(next, calls_.count() - 1));
     group.is_update =
         place.around == "optimizer" ||
         (operators::find(operator_name(call)).gain == Gain::kUpdate && place.around.empty()) ||
@@ -134,8 +133,8 @@ std::vector<std::uint32_t> Unpaired::takers(std::uint32_t backward) const {
     }
   };
   const auto forward = calls_.forward_of(backward);
-  for (const ItemPair& row : forward ? calls_.rows().of_record(*forward) : std::span<const ItemPair>()) {
-    if (!row.reference || is_input(calls_.pair().target_item(row).part)) continue;
+  for (const ItemPair& row : forward ? calls_.rows_of(*forward) : std::span<const ItemPair>()) {
+    if (!calls_.is_result(row)) continue;
     add_followers(calls_.reference_flow(), row.reference.index, of_reference_);
     add_followers(calls_.target_flow(), row.target, of_target_);
   }
@@ -171,7 +170,7 @@ std::vector<Source> Unpaired::sources(std::uint32_t record, const compare::StepW
       const std::uint32_t row = calls_.row_of_reference(source);
       const std::uint32_t maker = calls_.reference_flow().record(source);
       if (row != kNoRow) {
-        larger(all, calls_.distance(calls_.rows()[row]));
+        larger(all, calls_.distance(calls_.row(row)));
         all.row = row;
       } else if (maker < at) {
         larger(all, made_of_[maker].distance);

@@ -22,7 +22,7 @@ struct UnpairedCalls {
   std::uint32_t first = 0;  // record of its run
   std::uint32_t count = 0;
   std::uint32_t computing = 0;  // functions of floating point among them; a sum of products counts twice
-  double order = 0;             // among the records of the target
+  std::uint32_t next = 0;       // the record of the target before which they stand, or the first of them
   bool is_missing = false;      // the reference has them
   std::string_view around;      // the module that both runs have
   bool is_update = false;       // they belong to an optimizer
@@ -61,7 +61,7 @@ class Unpaired {
 
   static std::optional<std::uint32_t> found(const Groups& groups, std::uint32_t record);
   Outside outside(std::string_view call, bool is_missing) const;
-  void add(std::uint32_t record, double order, bool is_missing);
+  void add(std::uint32_t record, std::uint32_t next, bool is_missing);
   std::uint32_t functions_in(const Trace& trace, std::uint32_t record) const;
 
   const Calls& calls_;

@@ -48,7 +48,7 @@ TEST_CASE("effects: without modules, what comes of a call is looked for in the n
   Effects effects(calls);
   effects[4].visible = 5;
   CHECK(effects.around("", false, 0) == 0);
-  CHECK(effects.around("", false, 0.5) == 5);  // from the call that follows: 1 to 4
+  CHECK(effects.around("", false, 1) == 5);
   CHECK(effects.around("", false, 4) == 5);
   CHECK(effects.around("", false, 5) == 0);
   CHECK(std::isinf(effects.around("", false, 6)));  // nothing follows

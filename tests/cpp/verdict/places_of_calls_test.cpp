@@ -61,7 +61,7 @@ TEST_CASE("calls of one run: a backward pass goes through several calls two time
     const Calls calls(model, pair, none, distances);
     const Unpaired unpaired(calls);
     const CallPlaces places(calls, unpaired, nullptr);
-    const InputPlace input = places.input(calls.rows().of_record(1).front());
+    const InputPlace input = places.input(calls.rows_of(1).front());
     CHECK(input.of_unpaired);
     CHECK(input.place.rule == Rule::kOpaque);
     return input.place.calls;
