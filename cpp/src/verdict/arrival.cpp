@@ -90,8 +90,8 @@ bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& a
   if (!(apart.low > calls.model().suspect * arriving) || !calls.model().arrival) return true;
   if (has_gradients(calls, row.target_record) || calls.pair().target_item(row).requires_grad.value_or(false))
     return false;
-  const ItemIndex made = calls.target_flow().source(row.target);
-  return made == kNoItem || !has_gradients(calls, calls.target_flow().record(made));
+  const ItemIndex made = calls.ours().flow().source(row.target);
+  return made == kNoItem || !has_gradients(calls, calls.ours().flow().record(made));
 }
 
 }  // namespace msprobe::verdict

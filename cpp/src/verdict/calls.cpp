@@ -42,6 +42,8 @@ Calls::Calls(const Model& model, const DumpPair& pair, const std::vector<trace::
       metrics_(metrics),
       distances_(distances),
       matches_(pair.records),
+      ours_{pair.target, pointer(pair.target_construct), matches_.of_target},
+      theirs_{pair.reference, pointer(pair.reference_construct), matches_.of_reference},
       first_(count() + 1) {
   for (const ItemPair& row : pair.matches.pairs) ++first_[row.target_record + 1];
   std::partial_sum(first_.begin(), first_.end(), first_.begin());
@@ -73,16 +75,16 @@ Calls::Calls(const Model& model, const DumpPair& pair, const std::vector<trace::
 }
 
 void Calls::index_items() {
-  row_of_target_.assign(target().all_items().size(), kNoRow);
-  row_of_reference_.assign(reference().all_items().size(), kNoRow);
+  ours_.rows.assign(target().all_items().size(), kNoRow);
+  theirs_.rows.assign(reference().all_items().size(), kNoRow);
   for (auto i = static_cast<std::uint32_t>(pair_.matches.pairs.size()); i-- > 0;) {
     if (!row(i).reference || mispaired_[row(i).target_record]) continue;
-    row_of_target_[row(i).target] = row_of_reference_[row(i).reference.index] = i;
+    ours_.rows[row(i).target] = theirs_.rows[row(i).reference.index] = i;
   }
 }
 
 void Calls::find_zones() {
-  trace::ParentCursor cursor(pointer(pair_.target_construct));
+  trace::ParentCursor cursor(ours_.construct);
   parents_.resize(count());
   zones_.resize(count(), Zone::kModel);
   after_backward_.resize(count());
@@ -122,17 +124,13 @@ void Calls::find_zones() {
 void Calls::find_mispaired() {
   if (!model_.mispaired) return;
   std::unordered_set<std::string> others;  // calls of modules with calls of one run inside, and such modules
-  const auto collect = [&](const Trace& trace, const std::vector<trace::Match>& matches,
-                           const std::optional<trace::Construct>& construct) {
-    for (std::uint32_t i = 0; i < matches.size(); ++i) {
-      if (matches[i]) continue;
-      const std::string_view call = trace.name(trace.records()[i]);
-      if (is_module(call)) others.insert(module_path(call));
-      if (construct) others.emplace(construct->parent(call));
+  for (const Run* run : {&ours_, &theirs_}) {
+    for (std::uint32_t i = 0; i < run->matches.size(); ++i) {
+      if (run->is_paired(i)) continue;
+      if (is_module(run->name(i))) others.insert(module_path(run->name(i)));
+      others.emplace(run->parent(run->name(i)));
     }
-  };
-  collect(target(), matches_.of_target, pair_.target_construct);
-  collect(reference(), matches_.of_reference, pair_.reference_construct);
+  }
   others.erase("");
   for (std::uint32_t i = 0; i < count(); ++i) {
     if (is_paired(i) && is_mispairing(i, others)) set_aside(i);
@@ -151,10 +149,10 @@ bool Calls::is_mispairing(std::uint32_t record, const std::unordered_set<std::st
     return others.contains(is_module(call) ? module_path(call) : std::string(around)) ||
            (!is_module(call) && is_module(around) && others.contains(module_path(around)));
   };
-  const std::string_view theirs = reference_name(counterpart(record));
+  const std::string_view theirs = theirs_.name(counterpart(record));
   const bool is_moved = matches_.of_target[record].how == trace::MatchKind::kMoved;
   if (!is_moved && !is_other(name(record), parent(record)) &&
-      !(pair_.reference_construct && is_other(theirs, pair_.reference_construct->parent(theirs))))
+      !(theirs_.construct != nullptr && is_other(theirs, theirs_.parent(theirs))))
     return false;
   const auto rows = rows_of(record);
   const bool has_tensors_more = std::ranges::any_of(reference_only(record), [&](std::uint32_t item) {
@@ -191,8 +189,7 @@ std::optional<std::uint32_t> Calls::forward_of(std::uint32_t record) const {
 bool Calls::writes_in_place(std::uint32_t record) const {
   const operators::Row by = operator_of(name(record));
   if (by.is_in_place) return true;
-  const auto items = target().items(target().records()[record]);
-  return std::any_of(items.begin(), items.end(), [&](const Item& item) {
+  return std::ranges::any_of(ours_.items(record), [&](const Item& item) {
     const std::string_view path = target().text(item.path);
     const bool asks =
         path.ends_with("inplace") || (by.inplace_position >= 0 && item.part == Part::kInputArgs &&
@@ -260,7 +257,8 @@ std::string Calls::parameter(const ItemPair& row) const {
 
 Calls::Shapes Calls::shapes(std::uint32_t record, const operators::Row& by) const {
   Shapes found;
-  for (const Item& item : reference().items(reference().records()[counterpart(record)])) {
+  operators::CallShape call;
+  for (const Item& item : theirs_.items(counterpart(record))) {
     const bool is_tensor = item.kind == Item::Kind::kTensor;
     if (!is_input(item.part)) {
       if (is_tensor)
@@ -273,49 +271,32 @@ Calls::Shapes Calls::shapes(std::uint32_t record, const operators::Row& by) cons
                              ? path.starts_with(by.terms_argument)
                              : path.starts_with(std::to_string(by.terms_position));
       const auto value = is_it ? reference().number(item.value) : std::nullopt;
-      if (value && std::abs(*value) < 1e15) found.numbers.push_back(static_cast<std::int64_t>(*value));
+      if (value && std::abs(*value) < 1e15) call.numbers.push_back(static_cast<std::int64_t>(*value));
     }
   }
+  if (call.numbers.size() == 1) call.number = call.numbers.front();
+  call.tensors = found.tensors;
+  call.result = found.result;
+  found.terms = operators::term_count(by, call);
   return found;
 }
 
-double Calls::Shapes::terms(const operators::Row& by) const {
-  operators::CallShape call;
-  if (numbers.size() == 1) call.number = numbers.front();
-  call.numbers = numbers;
-  call.tensors = tensors;
-  call.result = result;
-  return operators::term_count(by, call);
-}
-
 double Calls::terms_of_forward(std::uint32_t record, const operators::Row& by) const {
-  return shapes(forward_of(record).value_or(record), by).terms(by);
+  return shapes(forward_of(record).value_or(record), by).terms;
 }
 
 double Calls::terms(std::uint32_t record, const operators::Row& by, double result) const {
   const auto forward = forward_of(record);
   const Shapes call = shapes(forward.value_or(record), by);
-  if (!forward) return call.terms(by);
+  if (!forward) return call.terms;
   // What is added, as a bias, has a sum as its gradient, and no products.
   const bool sums_products = by.gain == operators::Gain::kProduct || by.gain == operators::Gain::kAttention;
   const double uses = std::max(call.result / std::max(result, 1.0), 1.0);
   const bool is_added = std::any_of(call.tensors.begin(), call.tensors.end(), [&](const auto& shape) {
     return call.tensors.size() > 2 && shape.size() == 1 && static_cast<double>(shape.front()) == result;
   });
-  return sums_products && !is_added ? operators::term_count_of_gradient(call.terms(by), call.result, result)
+  return sums_products && !is_added ? operators::term_count_of_gradient(call.terms, call.result, result)
                                     : uses;
-}
-
-// ---- where values come from
-
-const Flow& Calls::target_flow() const {
-  if (!target_flow_) target_flow_.emplace(target());
-  return *target_flow_;
-}
-
-const Flow& Calls::reference_flow() const {
-  if (!reference_flow_) reference_flow_.emplace(reference());
-  return *reference_flow_;
 }
 
 std::string shown(const Trace& trace, const Item& item) {

@@ -39,25 +39,48 @@ inline constexpr std::uint32_t kNoRow = 0xffffffff;
 /// In which part of a step a call is made.
 enum class Zone : std::uint8_t { kModel, kClipping, kOptimizer };
 
+/// One of the two runs.
+struct Run {
+  const Trace& trace;
+  const trace::Construct* construct;         // null: there is none
+  const std::vector<trace::Match>& matches;  // by record, in the other run; mispaired ones have none
+  std::vector<std::uint32_t> rows{};         // by item
+  mutable std::optional<Flow> values{};
+
+  std::string_view name(std::uint32_t record) const { return trace.name(trace.records()[record]); }
+  std::span<const Item> items(std::uint32_t record) const { return trace.items(trace.records()[record]); }
+  bool is_paired(std::uint32_t record) const { return static_cast<bool>(matches[record]); }
+  /// The module, or the part of a step, that made a call; empty: none or unknown.
+  std::string_view parent(std::string_view call) const {
+    return construct == nullptr ? std::string_view() : construct->parent(call);
+  }
+  /// The row of an item; kNoRow: it has no counterpart, or its record is mispaired.
+  std::uint32_t row_of(ItemIndex item) const { return rows[item]; }
+  /// Where its values come from.
+  const Flow& flow() const { return values ? *values : values.emplace(trace); }
+};
+
 class Calls {
  public:
   /// Keeps what it is given.
   Calls(const Model& model, const DumpPair& pair, const std::vector<trace::RealMetrics>& metrics,
         const std::vector<Distance>& distances);
 
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+
   const Model& model() const noexcept { return model_; }
 
   const DumpPair& pair() const noexcept { return pair_; }
   const Trace& target() const noexcept { return pair_.target; }
   const Trace& reference() const noexcept { return pair_.reference; }
+  const Run& ours() const noexcept { return ours_; }
+  const Run& theirs() const noexcept { return theirs_; }
   std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(target().records().size()); }
 
   // ---- records
 
   std::string_view name(std::uint32_t record) const { return target().name(target().records()[record]); }
-  std::string_view reference_name(std::uint32_t record) const {
-    return reference().name(reference().records()[record]);
-  }
   /// The module, or the part of a step, that made a call; empty: none or unknown.
   std::string_view parent(std::uint32_t record) const { return parents_[record]; }
   Zone zone(std::uint32_t record) const noexcept { return zones_[record]; }
@@ -67,13 +90,9 @@ class Calls {
   bool is_in_backward(std::uint32_t record) const noexcept { return in_backward_[record]; }
   /// The record of the reference that this one is paired with; kNoMatch: none.
   std::uint32_t counterpart(std::uint32_t record) const noexcept { return matches_.of_target[record].index; }
-  bool is_paired(std::uint32_t record) const noexcept {
-    return static_cast<bool>(matches_.of_target[record]);
-  }
+  bool is_paired(std::uint32_t record) const noexcept { return ours_.is_paired(record); }
   /// The record of the target that a record of the reference is paired with; kNoMatch: none.
-  std::uint32_t of_reference(std::uint32_t record) const noexcept {
-    return matches_.of_reference[record].index;
-  }
+  std::uint32_t of_reference(std::uint32_t record) const noexcept { return theirs_.matches[record].index; }
   /// Paired by name, and something else by its shapes: it counts as a call of one run only.
   bool is_mispaired(std::uint32_t record) const noexcept { return mispaired_[record]; }
   /// How many backward passes went through a backward call. Its record is of the last.
@@ -98,9 +117,6 @@ class Calls {
   std::uint32_t index(const ItemPair& row) const noexcept {
     return static_cast<std::uint32_t>(&row - pair_.matches.pairs.data());
   }
-  /// The row of an item; kNoRow: it has no counterpart, or its record is mispaired.
-  std::uint32_t row_of_target(ItemIndex item) const noexcept { return row_of_target_[item]; }
-  std::uint32_t row_of_reference(ItemIndex item) const noexcept { return row_of_reference_[item]; }
   /// A tensor of both runs that comes out of a call.
   bool is_result(const ItemPair& row) const noexcept {
     const Item& item = pair_.target_item(row);
@@ -131,11 +147,6 @@ class Calls {
   /// The same of the forward call, for a backward one.
   double terms_of_forward(std::uint32_t record, const operators::Row& by) const;
 
-  // ---- where values come from
-
-  const Flow& target_flow() const;
-  const Flow& reference_flow() const;
-
   // ---- of the whole step
 
   /// The coarsest unit roundoff of what the reference computes.
@@ -150,13 +161,11 @@ class Calls {
   bool has_modules_only() const { return target().level() == "L0"; }
 
  private:
-  /// What the number of terms of a call follows from.
+  /// The shapes of the reference's call.
   struct Shapes {
     std::vector<std::vector<std::int64_t>> tensors;  // that go in
-    std::vector<std::int64_t> numbers;               // of the argument that decides
     double result = 1;                               // elements
-
-    double terms(const operators::Row& by) const;
+    double terms = 1;
   };
   Shapes shapes(std::uint32_t record, const operators::Row& by) const;
   void index_items();
@@ -169,9 +178,9 @@ class Calls {
   const DumpPair& pair_;
   const std::vector<trace::RealMetrics>& metrics_;
   const std::vector<Distance>& distances_;
-  trace::RecordMatches matches_;                                 // without mispaired ones
-  std::vector<std::uint32_t> first_;                             // rows, by record
-  std::vector<std::uint32_t> row_of_target_, row_of_reference_;  // by item
+  trace::RecordMatches matches_;  // without mispaired ones
+  Run ours_, theirs_;
+  std::vector<std::uint32_t> first_;  // rows, by record
   std::vector<std::string_view> parents_;
   std::vector<Zone> zones_;
   std::vector<bool> after_backward_;
@@ -179,7 +188,6 @@ class Calls {
   std::vector<bool> mispaired_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>>
       reference_only_;  // items, by record of the reference
-  mutable std::optional<Flow> target_flow_, reference_flow_;
   double coarsest_unit_ = 0;
   double negligible_gradient_ = 0, negligible_in_clipping_ = 0;
 };

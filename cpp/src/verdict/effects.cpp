@@ -51,16 +51,15 @@ bool Effects::is_of_argument(std::uint32_t record) {
 }
 
 double Effects::around(std::string_view module, bool of_reference, std::uint32_t next) const {
-  const auto& construct = of_reference ? calls_.pair().reference_construct : calls_.pair().target_construct;
-  const Trace& trace = of_reference ? calls_.reference() : calls_.target();
-  for (int depth = 0; construct && !module.empty() && depth < kDeepest; ++depth) {
-    if (const auto found = trace.find(module)) {
+  const Run& run = of_reference ? calls_.theirs() : calls_.ours();
+  for (int depth = 0; run.construct != nullptr && !module.empty() && depth < kDeepest; ++depth) {
+    if (const auto found = run.trace.find(module)) {
       const auto index = static_cast<std::uint32_t>(*found);
       const std::uint32_t ours = of_reference ? calls_.of_reference(index) : index;
       if (ours != trace::kNoMatch && (outcomes_[ours].has_result || outcomes_[ours].visible > 0))
         return outcomes_[ours].visible;
     }
-    module = construct->parent(module);
+    module = run.parent(module);
   }
   double effect = 0;
   int looked_at = 0;

@@ -90,10 +90,10 @@ Source CallPlaces::source(const ItemPair& row, bool is_saved) const {
   source.is_shared = has_origin && !source.distance.equal;
   std::uint32_t last = source.row, maker = source.row;
   if ((!is_saved || is_input(calls_.pair().target_item(row).part)) && !(unseen_.empty() && common_.empty())) {
-    const ItemIndex from = calls_.reference_flow().source(row.reference.index);
-    last = from == kNoItem ? kNoRow : calls_.row_of_reference(from);
+    const ItemIndex from = calls_.theirs().flow().source(row.reference.index);
+    last = from == kNoItem ? kNoRow : calls_.theirs().row_of(from);
     // Modules around have the same value behind the call that made it.
-    maker = calls_.row_of_reference(calls_.reference_flow().first(row.reference.index));
+    maker = calls_.theirs().row_of(calls_.theirs().flow().first(row.reference.index));
   }
   if (const auto known = unseen_.find(last); known != unseen_.end()) source.unseen = known->second;
   if (const auto known = common_.find(maker); known != common_.end()) source.common = known->second;
@@ -188,12 +188,12 @@ std::optional<OwnChange> CallPlaces::own_change(const ItemPair& row, const Input
     return OwnChange{trace::distance(trace, now, trace, &trace.all_items()[was], nullptr),
                      made_by(group, tensor, {source_of(of_error(0), tensor)})};
   };
-  const std::uint32_t theirs = calls_.row_of_reference(input.source);
-  const auto extra = unpaired_.of_target(calls_.target_flow().record(ours));
+  const std::uint32_t theirs = calls_.theirs().row_of(input.source);
+  const auto extra = unpaired_.of_target(calls_.ours().flow().record(ours));
   if (extra && theirs != kNoRow && calls_.row(theirs).target_record < row.target_record) {
     return changed(extra, calls_.target(), calls_.pair().target_item(row), calls_.row(theirs).target);
   }
-  const std::uint32_t known = calls_.row_of_target(ours);
+  const std::uint32_t known = calls_.ours().row_of(ours);
   if (!input.of_unpaired || known == kNoRow || !calls_.row(known).reference) return std::nullopt;
   return changed(input.of_unpaired, calls_.reference(), *calls_.pair().reference_item(row),
                  calls_.row(known).reference.index);
@@ -213,13 +213,13 @@ static Place same_as(const Source& source, const Tensor& tensor, double extra_ro
 
 InputPlace CallPlaces::input(const ItemPair& row) const {
   InputPlace result;
-  result.source = calls_.reference_flow().source(row.reference.index);
+  result.source = calls_.theirs().flow().source(row.reference.index);
   if (result.source == kNoItem) {
     result.place = input_without_source(row);
     return result;
   }
   const Tensor tensor = calls_.tensor(row);
-  if (const std::uint32_t known = calls_.row_of_reference(result.source); known != kNoRow) {
+  if (const std::uint32_t known = calls_.theirs().row_of(result.source); known != kNoRow) {
     Source source = source_at(known);
     if (const auto hidden = unseen_.find(known); hidden != unseen_.end()) source.unseen = hidden->second;
     result.place = same_as(source, tensor, 0);
@@ -228,9 +228,9 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
     }
     return result;
   }
-  const std::uint32_t maker = calls_.reference_flow().record(result.source);
+  const std::uint32_t maker = calls_.theirs().flow().record(result.source);
   result.of_unpaired = unpaired_.of_reference(maker);
-  if (!result.of_unpaired && calls_.of_reference(maker) != trace::kNoMatch) {
+  if (!result.of_unpaired && calls_.theirs().is_paired(maker)) {
     result.place = place_by(Rule::kUnknown, tensor);  // a result that cannot be compared
   } else {
     result.place = made_by(result.of_unpaired, tensor, unpaired_.sources(maker, before_));
@@ -249,8 +249,8 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
   };
   if (model_.unchanged_in_target && (is_behind || calls_.zone(record) != Zone::kModel)) {
     // The target has it unchanged from an earlier place.
-    const ItemIndex ours = calls_.target_flow().source(row.target);
-    const std::uint32_t known = ours == kNoItem ? kNoRow : calls_.row_of_target(ours);
+    const ItemIndex ours = calls_.ours().flow().source(row.target);
+    const std::uint32_t known = ours == kNoItem ? kNoRow : calls_.ours().row_of(ours);
     if (known != kNoRow && calls_.row(known).reference && tensor.count > 1)
       return same_as(source_at(known), tensor, 1);
   }
@@ -360,7 +360,7 @@ double CallPlaces::norm_of_result(std::uint32_t backward, double count) const {
 double CallPlaces::step_of(const ItemPair& row) const {
   const Trace& reference = calls_.reference();
   const Item& after = *calls_.pair().reference_item(row);
-  for (const Item& item : reference.items(reference.records()[calls_.counterpart(row.target_record)])) {
+  for (const Item& item : calls_.theirs().items(calls_.counterpart(row.target_record))) {
     if (!is_input(item.part) || !is_tensor(item)) continue;
     if (reference.text(item.shape) != reference.text(after.shape)) break;
     const double step = trace::distance(reference, after, reference, &item, nullptr).expected;
@@ -374,12 +374,12 @@ double CallPlaces::step_of(const ItemPair& row) const {
 Place CallPlaces::gradient(const ItemPair& row) const {
   Tensor tensor = calls_.tensor(row);
   // It is the very result of a backward call.
-  const Flow& flow = calls_.reference_flow();
+  const Flow& flow = calls_.theirs().flow();
   for (ItemIndex item = model_.gradient_of_backward_result ? flow.follower(row.reference.index) : kNoItem;
        item != kNoItem; item = flow.follower(item)) {
-    const std::uint32_t known = calls_.row_of_reference(item);
+    const std::uint32_t known = calls_.theirs().row_of(item);
     if (is_input(calls_.reference().all_items()[item].part) ||
-        !is_backward(calls_.reference_name(flow.record(item))) || known == kNoRow) {
+        !is_backward(calls_.theirs().name(flow.record(item))) || known == kNoRow) {
       continue;
     }
     Source made = source_at(known);

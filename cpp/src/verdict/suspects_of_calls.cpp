@@ -224,7 +224,7 @@ class Walk {
     const InputPlace input = places_.input(row);
     const Measured measured = measure(row, input.place, apart);
     places_.keep(row, input.place);
-    const ItemIndex ours = calls_.target_flow().source(row.target);
+    const ItemIndex ours = calls_.ours().flow().source(row.target);
     // The training state has what goes into an optimizer by its names, and knows what is negligible (R7).
     if (model_.optimizer_by_state && has_state_ && calls_.parent(record) == "optimizer") return;
     if (note_unpaired(row, input, ours, measured.strength) || measured.strength < 1) return;
@@ -277,13 +277,13 @@ class Walk {
   // A value that the reference has from an earlier place unchanged, and the target has not. Two arguments of
   // one call that are equal say nothing of each other.
   void tell_what_happened(Finding& finding, const ItemPair& row, ItemIndex source, ItemIndex ours) const {
-    const std::uint32_t known = calls_.row_of_reference(source);
+    const std::uint32_t known = calls_.theirs().row_of(source);
     if (known == kNoRow || calls_.row(known).target_record == row.target_record) return;
     const std::string from = calls_.item_name(calls_.row(known));
     finding.kind = FindingKind::kInPlace;
     finding.because = {{Reason::kNotTheSame, {finding.name, from}}};
     if (ours == kNoItem) return;
-    const std::uint32_t writer = calls_.target_flow().record(ours);
+    const std::uint32_t writer = calls_.ours().flow().record(ours);
     if (calls_.writes_in_place(writer)) {
       finding.because = {{Reason::kWritten, {finding.name, from, std::string(calls_.name(writer))}}};
       finding.record = calls_.name(writer);
@@ -420,8 +420,8 @@ class Walk {
         effect = std::max(effect, beyond(row, change->apart, model_.tolerance(change->place)));
     }
     std::optional<std::uint32_t> extra;
-    if (ours != kNoItem && calls_.row_of_target(ours) == kNoRow)
-      extra = unpaired_.of_target(calls_.target_flow().record(ours));
+    if (ours != kNoItem && calls_.ours().row_of(ours) == kNoRow)
+      extra = unpaired_.of_target(calls_.ours().flow().record(ours));
     std::vector<std::uint32_t> groups;
     if (effect >= 1 && (input.source == kNoItem || ours == kNoItem)) groups = unpaired_.takers(record);
     if (extra) groups.push_back(*extra);
@@ -432,12 +432,12 @@ class Walk {
 
   // The result of a module is that of the last call inside, which may be of one run only.
   void note_result_of_module(const ItemPair& row, const Distance& apart) {
-    const ItemIndex source = calls_.reference_flow().source(row.reference.index);
+    const ItemIndex source = calls_.theirs().flow().source(row.reference.index);
     if (!model_.result_of_module_alone || source == kNoItem ||
-        !unpaired_.of_reference(calls_.reference_flow().record(source)))
+        !unpaired_.of_reference(calls_.theirs().flow().record(source)))
       return;
     const InputPlace input = places_.input(row);
-    note_unpaired(row, input, calls_.target_flow().source(row.target),
+    note_unpaired(row, input, calls_.ours().flow().source(row.target),
                   beyond(row, apart, model_.tolerance(input.place)));
   }
 

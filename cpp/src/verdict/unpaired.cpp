@@ -25,12 +25,12 @@ Unpaired::Unpaired(const Calls& calls) : calls_(calls) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> missing;
   std::uint32_t before = 0;
   for (std::uint32_t i = 0; i < calls.reference().records().size(); ++i) {
-    const bool is_gradient = trace::holds_gradients(calls.reference_name(i));
-    if (calls.of_reference(i) == trace::kNoMatch) {
-      if (!is_gradient && would_have(calls.target(), calls.reference(), calls.reference_name(i)))
-        missing.emplace_back(before, i);
-    } else if (!is_gradient) {
+    const std::string_view name = calls.theirs().name(i);
+    if (trace::holds_gradients(name)) continue;
+    if (calls.theirs().is_paired(i)) {
       before = calls.of_reference(i) + 1;
+    } else if (would_have(calls.target(), calls.reference(), name)) {
+      missing.emplace_back(before, i);
     }
   }
   std::stable_sort(missing.begin(), missing.end(),
@@ -51,19 +51,12 @@ std::optional<std::uint32_t> Unpaired::found(const Groups& groups, std::uint32_t
 }
 
 // The outermost module around a call that the other run has not either, and the first around that it has.
-Unpaired::Outside Unpaired::outside(std::string_view call, bool is_missing) const {
-  const DumpPair& pair = calls_.pair();
-  const auto& construct = is_missing ? pair.reference_construct : pair.target_construct;
-  const Trace& trace = is_missing ? pair.reference : pair.target;
+Unpaired::Outside Unpaired::outside(const Run& run, std::string_view call) {
   Outside place{call, {}};
-  if (!construct) return place;
   for (int depth = 0; depth < kDeepest; ++depth) {
-    const std::string_view parent = construct->parent(place.outermost);
-    const auto found = parent.empty() ? std::nullopt : trace.find(parent);
-    const auto record = static_cast<std::uint32_t>(found.value_or(0));
-    const bool has_it =
-        found && (is_missing ? calls_.of_reference(record) != trace::kNoMatch : calls_.is_paired(record));
-    if (!found || has_it) {
+    const std::string_view parent = run.parent(place.outermost);
+    const auto found = parent.empty() ? std::nullopt : run.trace.find(parent);
+    if (!found || run.is_paired(static_cast<std::uint32_t>(*found))) {
       place.around = parent;
       return place;
     }
@@ -73,10 +66,10 @@ Unpaired::Outside Unpaired::outside(std::string_view call, bool is_missing) cons
 }
 
 void Unpaired::add(std::uint32_t record, std::uint32_t next, bool is_missing) {
-  const Trace& trace = is_missing ? calls_.reference() : calls_.target();
-  const std::string_view call = trace.name(trace.records()[record]);
-  const Outside place = outside(call, is_missing);
-  std::optional<std::uint32_t>& last = is_missing ? last_missing_ : last_extra_;
+  const Run& run = is_missing ? calls_.theirs() : calls_.ours();
+  const std::string_view call = run.name(record);
+  const Outside place = outside(run, call);
+  std::optional<std::uint32_t>& last = last_[is_missing];
   const bool goes_on = last && groups_[*last].first + groups_[*last].count == record &&
                        groups_[*last].around == place.around &&
                        is_backward(groups_[*last].name) == is_backward(call);
@@ -98,19 +91,18 @@ void Unpaired::add(std::uint32_t record, std::uint32_t next, bool is_missing) {
   }
   UnpairedCalls& group = groups_[*last];
   ++group.count;
-  group.computing += functions_in(trace, record);
-  (is_missing ? of_reference_ : of_target_)[record] = *last;
+  group.computing += functions_in(run, record);
+  groups_of_[is_missing][record] = *last;
 }
 
 // 1 where numbers of floating point come out that are not just moved, 2 where they are sums of products: with
 // those, terms may cancel out.
-std::uint32_t Unpaired::functions_in(const Trace& trace, std::uint32_t record) const {
-  const Record& one = trace.records()[record];
-  const operators::Row by = calls_.operator_of(trace.name(one));
-  if (is_module(trace.name(one)) || by.only_moves()) return 0;
-  const auto items = trace.items(one);
-  const bool computes = std::any_of(items.begin(), items.end(), [&](const Item& item) {
-    return !is_input(item.part) && metrics::unit_roundoff(trace::dtype_of(trace.text(item.dtype))) > 0;
+std::uint32_t Unpaired::functions_in(const Run& run, std::uint32_t record) const {
+  const operators::Row by = calls_.operator_of(run.name(record));
+  if (is_module(run.name(record)) || by.only_moves()) return 0;
+  const bool computes = std::ranges::any_of(run.items(record), [&](const Item& item) {
+    const double unit = metrics::unit_roundoff(trace::dtype_of(run.trace.text(item.dtype)));
+    return !is_input(item.part) && unit > 0;
   });
   const bool sums = by.gain == Gain::kProduct || by.gain == Gain::kAttention || by.gain == Gain::kRecurrent;
   return computes ? (sums ? 2 : 1) : 0;
@@ -126,17 +118,17 @@ void Unpaired::note(std::uint32_t group, std::uint32_t record, double effect) {
 std::vector<std::uint32_t> Unpaired::takers(std::uint32_t backward) const {
   std::vector<std::uint32_t> found;
   if (!calls_.model().takers) return found;
-  const auto add_followers = [&](const Flow& flow, ItemIndex item, const Groups& groups) {
-    while ((item = flow.follower(item)) != kNoItem) {
-      const auto group = Unpaired::found(groups, flow.record(item));
+  const auto add_followers = [&](const Run& run, ItemIndex item, const Groups& groups) {
+    while ((item = run.flow().follower(item)) != kNoItem) {
+      const auto group = Unpaired::found(groups, run.flow().record(item));
       if (group && !is_backward(groups_[*group].name)) found.push_back(*group);
     }
   };
   const auto forward = calls_.forward_of(backward);
   for (const ItemPair& row : forward ? calls_.rows_of(*forward) : std::span<const ItemPair>()) {
     if (!calls_.is_result(row)) continue;
-    add_followers(calls_.reference_flow(), row.reference.index, of_reference_);
-    add_followers(calls_.target_flow(), row.target, of_target_);
+    add_followers(calls_.theirs(), row.reference.index, groups_of_[1]);
+    add_followers(calls_.ours(), row.target, groups_of_[0]);
   }
   return found;
 }
@@ -159,7 +151,7 @@ std::vector<Source> Unpaired::sources(std::uint32_t record, const compare::StepW
     for (ItemIndex i = one.first_item; i < one.first_item + one.item_count; ++i) {
       const Item& item = reference.all_items()[i];
       if (item.kind != Item::Kind::kTensor || !is_input(item.part)) continue;
-      const ItemIndex source = calls_.reference_flow().source(i);
+      const ItemIndex source = calls_.theirs().flow().source(i);
       if (source == kNoItem) {  // what an optimizer left behind
         if (before == nullptr) continue;
         const Distance* const left = before->updated.find(trace::facts_of(reference, item));
@@ -167,8 +159,8 @@ std::vector<Source> Unpaired::sources(std::uint32_t record, const compare::StepW
         larger(all, of_error(error));
         continue;
       }
-      const std::uint32_t row = calls_.row_of_reference(source);
-      const std::uint32_t maker = calls_.reference_flow().record(source);
+      const std::uint32_t row = calls_.theirs().row_of(source);
+      const std::uint32_t maker = calls_.theirs().flow().record(source);
       if (row != kNoRow) {
         larger(all, calls_.distance(calls_.row(row)));
         all.row = row;

@@ -36,9 +36,9 @@ class Unpaired {
   explicit Unpaired(const Calls& calls);
 
   const std::vector<UnpairedCalls>& groups() const noexcept { return groups_; }
-  std::optional<std::uint32_t> of_target(std::uint32_t record) const { return found(of_target_, record); }
+  std::optional<std::uint32_t> of_target(std::uint32_t record) const { return found(groups_of_[0], record); }
   std::optional<std::uint32_t> of_reference(std::uint32_t record) const {
-    return found(of_reference_, record);
+    return found(groups_of_[1], record);
   }
 
   /// A call takes what these calls made, and is beyond its tolerance by so much. Where the backward pass goes
@@ -60,14 +60,15 @@ class Unpaired {
   using Groups = std::unordered_map<std::uint32_t, std::uint32_t>;  // by record
 
   static std::optional<std::uint32_t> found(const Groups& groups, std::uint32_t record);
-  Outside outside(std::string_view call, bool is_missing) const;
+  static Outside outside(const Run& run, std::string_view call);
   void add(std::uint32_t record, std::uint32_t next, bool is_missing);
-  std::uint32_t functions_in(const Trace& trace, std::uint32_t record) const;
+  std::uint32_t functions_in(const Run& run, std::uint32_t record) const;
 
   const Calls& calls_;
   std::vector<UnpairedCalls> groups_;
-  std::optional<std::uint32_t> last_missing_, last_extra_;
-  Groups of_target_, of_reference_;
+  // Of the target, and of the reference.
+  std::optional<std::uint32_t> last_[2];
+  Groups groups_of_[2];
   mutable std::vector<Source> made_of_;  // by record of the reference, so far: the largest
 };
 
