@@ -44,10 +44,10 @@ Calls::Calls(const Model& model, const DumpPair& pair, const std::vector<trace::
       matches_(pair.records),
       ours_{pair.target, pointer(pair.target_construct), matches_.of_target},
       theirs_{pair.reference, pointer(pair.reference_construct), matches_.of_reference},
-      first_(count() + 1) {
+      first_(count() + 1),
+      stands_(count()) {
   for (const ItemPair& row : pair.matches.pairs) ++first_[row.target_record + 1];
   std::partial_sum(first_.begin(), first_.end(), first_.begin());
-  mispaired_.resize(count());
   for (const trace::ReferenceItem& one : pair_.matches.reference_only) {
     if (matches_.of_reference[one.record]) reference_only_[one.record].push_back(one.item);
   }
@@ -78,41 +78,37 @@ void Calls::index_items() {
   ours_.rows.assign(target().all_items().size(), kNoRow);
   theirs_.rows.assign(reference().all_items().size(), kNoRow);
   for (auto i = static_cast<std::uint32_t>(pair_.matches.pairs.size()); i-- > 0;) {
-    if (!row(i).reference || mispaired_[row(i).target_record]) continue;
+    if (!row(i).reference || is_mispaired(row(i).target_record)) continue;
     ours_.rows[row(i).target] = theirs_.rows[row(i).reference.index] = i;
   }
 }
 
 void Calls::find_zones() {
   trace::ParentCursor cursor(ours_.construct);
-  parents_.resize(count());
-  zones_.resize(count(), Zone::kModel);
-  after_backward_.resize(count());
   bool is_behind = false;
   for (std::uint32_t i = 0; i < count(); ++i) {
-    const std::string_view around = parents_[i] = cursor.parent(name(i));
+    const std::string_view around = stands_[i].parent = cursor.parent(name(i));
     if (is_backward(name(i))) {
       is_behind = true;
     } else if (is_module(name(i)) || is_module(around)) {
       is_behind = false;
     }
-    after_backward_[i] = is_behind;
+    stands_[i].is_after_backward = is_behind;
     const operators::Row by = operator_of(name(i));
     // Records of what does not tell who called: only optimizers change tensors there.
     const bool is_behind_and_moves = is_behind && !is_backward(name(i)) && model_.update_behind_backward;
     const bool is_update =
         around.empty() && by.is_in_place && (by.gain == operators::Gain::kUpdate || is_behind_and_moves);
     if (around == "optimizer" || is_update) {
-      zones_[i] = Zone::kOptimizer;
+      stands_[i].zone = Zone::kOptimizer;
     } else if (around == "clip_grad") {
-      zones_[i] = Zone::kClipping;
+      stands_[i].zone = Zone::kClipping;
     }
   }
-  in_backward_.resize(count());
   bool goes_on = false;
   for (std::uint32_t i = count(); i-- > 0;) {
-    if (!after_backward_[i] || is_backward(name(i))) goes_on = after_backward_[i];
-    in_backward_[i] = goes_on && !is_backward(name(i));
+    if (!is_after_backward(i) || is_backward(name(i))) goes_on = is_after_backward(i);
+    stands_[i].is_in_backward = goes_on && !is_backward(name(i));
   }
 }
 
@@ -139,7 +135,7 @@ void Calls::find_mispaired() {
     if (!is_paired(i) || !is_backward(name(i))) continue;
     const trace::RecordName backward(name(i));
     const auto forward = target().find(backward.with(trace::Direction::kForward));
-    if (forward && mispaired_[*forward]) set_aside(i);
+    if (forward && is_mispaired(static_cast<std::uint32_t>(*forward))) set_aside(i);
   }
 }
 
@@ -167,7 +163,7 @@ bool Calls::is_mispairing(std::uint32_t record, const std::unordered_set<std::st
 }
 
 void Calls::set_aside(std::uint32_t record) {
-  mispaired_[record] = true;
+  stands_[record].is_mispaired = true;
   matches_.of_reference[matches_.of_target[record].index] = {};
   matches_.of_target[record] = {};
 }

@@ -82,19 +82,19 @@ class Calls {
 
   std::string_view name(std::uint32_t record) const { return target().name(target().records()[record]); }
   /// The module, or the part of a step, that made a call; empty: none or unknown.
-  std::string_view parent(std::uint32_t record) const { return parents_[record]; }
-  Zone zone(std::uint32_t record) const noexcept { return zones_[record]; }
+  std::string_view parent(std::uint32_t record) const { return stands_[record].parent; }
+  Zone zone(std::uint32_t record) const noexcept { return stands_[record].zone; }
   /// Behind the backward pass, outside of modules.
-  bool is_after_backward(std::uint32_t record) const noexcept { return after_backward_[record]; }
+  bool is_after_backward(std::uint32_t record) const noexcept { return stands_[record].is_after_backward; }
   /// Outside of modules, and the backward pass goes on behind it: an autograd function calls it.
-  bool is_in_backward(std::uint32_t record) const noexcept { return in_backward_[record]; }
+  bool is_in_backward(std::uint32_t record) const noexcept { return stands_[record].is_in_backward; }
   /// The record of the reference that this one is paired with; kNoMatch: none.
   std::uint32_t counterpart(std::uint32_t record) const noexcept { return matches_.of_target[record].index; }
   bool is_paired(std::uint32_t record) const noexcept { return ours_.is_paired(record); }
   /// The record of the target that a record of the reference is paired with; kNoMatch: none.
   std::uint32_t of_reference(std::uint32_t record) const noexcept { return theirs_.matches[record].index; }
   /// Paired by name, and something else by its shapes: it counts as a call of one run only.
-  bool is_mispaired(std::uint32_t record) const noexcept { return mispaired_[record]; }
+  bool is_mispaired(std::uint32_t record) const noexcept { return stands_[record].is_mispaired; }
   /// How many backward passes went through a backward call. Its record is of the last.
   std::uint32_t passes(std::uint32_t record) const { return target().records()[record].passes; }
   /// Other numbers of passes: the two records are of different ones, and say nothing of each other.
@@ -181,11 +181,15 @@ class Calls {
   trace::RecordMatches matches_;  // without mispaired ones
   Run ours_, theirs_;
   std::vector<std::uint32_t> first_;  // rows, by record
-  std::vector<std::string_view> parents_;
-  std::vector<Zone> zones_;
-  std::vector<bool> after_backward_;
-  std::vector<bool> in_backward_;
-  std::vector<bool> mispaired_;
+  /// Where a record of the target stands.
+  struct Stand {
+    std::string_view parent;
+    Zone zone = Zone::kModel;
+    bool is_after_backward = false;
+    bool is_in_backward = false;
+    bool is_mispaired = false;
+  };
+  std::vector<Stand> stands_;  // by record
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>>
       reference_only_;  // items, by record of the reference
   double coarsest_unit_ = 0;

@@ -38,17 +38,17 @@ double opaque_limit(double entered) {
 std::vector<SuspectNode> suspects_of_nodes(const std::vector<NodeDistances>& nodes) {
   std::map<std::int64_t, const NodeDistances*> by_place;
   for (const NodeDistances& one : nodes) by_place.emplace(one.place, &one);
-  std::map<std::int64_t, SuspectNode> found;
-  std::vector<std::int64_t> order;
+  std::vector<SuspectNode> found;
+  const auto at = [&](std::int64_t place) { return std::ranges::find(found, place, &SuspectNode::place); };
   const auto add = [&](const NodeDistances& node, std::string_view kind, double value, double before) {
-    if (!found.contains(node.place)) order.push_back(node.place);
-    found[node.place] = {node.place, kind, value, before};
+    const auto known = at(node.place);
+    (known == found.end() ? found.emplace_back() : *known) = {node.place, kind, value, before};
   };
   bool any_before = false;  // what goes in is of no origin any more
   for (const NodeDistances& node : nodes) {
     const double entered = std::max(node.inputs, node.weights);
-    const bool is_explained = std::any_of(order.begin(), order.end(), [&](std::int64_t inner) {
-      return node.first_inside <= inner && inner <= node.place;
+    const bool is_explained = std::ranges::any_of(found, [&](const SuspectNode& inner) {
+      return node.first_inside <= inner.place && inner.place <= node.place;
     });
     if (is_suspect(node.outputs, entered) && !is_explained) {
       add(node, "output", node.outputs, entered);
@@ -62,18 +62,15 @@ std::vector<SuspectNode> suspects_of_nodes(const std::vector<NodeDistances>& nod
       } else {
         add(node, "input", node.inputs, 0);
       }
-    } else if (is_suspect(node.weights, node.inputs) && !is_explained && !found.contains(node.place)) {
+    } else if (is_suspect(node.weights, node.inputs) && !is_explained && at(node.place) == found.end()) {
       add(node, "weight", node.weights, node.inputs);
     } else if (!any_before && is_suspect(node.gradients, 0)) {
       add(node, "gradient", node.gradients, 0);
     }
     any_before = any_before || is_suspect(std::max({entered, node.gradients, node.outputs}), 0);
-    if (order.size() >= kMost) break;
+    if (found.size() >= kMost) break;
   }
-  std::vector<SuspectNode> result;
-  result.reserve(order.size());
-  for (const std::int64_t place : order) result.push_back(found[place]);
-  return result;
+  return found;
 }
 
 }  // namespace msprobe::compare

@@ -39,6 +39,12 @@ Source largest_of(const Reached& reached) {
   return all;
 }
 
+std::string digits_of(double number, int digits) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.*g", digits, number);
+  return text.data();
+}
+
 Tensor tensor_at(const EntryPair& entry) { return entry.facts ? tensor_of(*entry.facts) : Tensor(); }
 
 Place origin(const EntryPair& entry) { return place_by(Rule::kOrigin, tensor_at(entry)); }
@@ -434,15 +440,10 @@ class StateWalk {
     const Handling a = handling(model_, target_, ours), b = handling(model_, reference_, theirs);
     const bool is_told = a.word != b.word || a.word == "scaled";
     if (a.word.empty() || b.word.empty() || !is_told) return;
-    const auto text = [](double factor) {
-      std::array<char, 32> digits{};
-      std::snprintf(digits.data(), digits.size(), "%.3g", factor);
-      return std::string(digits.data());
-    };
     found_
         .add(FindingKind::kClipping, Phase::kClipping, "gradients",
              {Reason::kBetweenBackwardAndOptimizer,
-              {std::string(a.word), std::string(b.word), text(a.factor), text(b.factor)}})
+              {std::string(a.word), std::string(b.word), digits_of(a.factor, 3), digits_of(b.factor, 3)}})
         .effect = kInfinity;
   }
 
@@ -521,13 +522,11 @@ class StateWalk {
     if (!model_.rule_of_optimizer || !a || !b || (*a > most) == (*b > most)) return;
     const bool is_ours = *a > *b;
     const Json& other = is_ours ? ours : theirs;
-    std::array<char, 64> off{};
-    std::snprintf(off.data(), off.size(), "%.2g", std::max(*a, *b));
     const std::string parameter(other["parameter"].text());
-    Finding& finding = found_.add(
-        FindingKind::kUpdate, Phase::kUpdate, "optimizer.step",
-        {is_ours ? Reason::kOtherRule : Reason::kOtherRuleOfReference,
-         {std::string(other["rule"].text()), std::string(other["of"].text()), parameter, off.data()}});
+    Finding& finding = found_.add(FindingKind::kUpdate, Phase::kUpdate, "optimizer.step",
+                                  {is_ours ? Reason::kOtherRule : Reason::kOtherRuleOfReference,
+                                   {std::string(other["rule"].text()), std::string(other["of"].text()),
+                                    parameter, digits_of(std::max(*a, *b), 2)}});
     finding.module = module_of(parameter);
     finding.strength = std::max(*a, *b) / most;
     finding.exact_before = true;
