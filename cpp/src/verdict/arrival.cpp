@@ -88,8 +88,7 @@ double arriving_losses(const Calls& calls) {
 
 bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving) {
   if (!(apart.low > calls.model().suspect * arriving) || !calls.model().arrival) return true;
-  if (has_gradients(calls, row.target_record) || calls.pair().target_item(row).requires_grad.value_or(false))
-    return false;
+  if (has_gradients(calls, row.target_record) || calls.item(row).requires_grad.value_or(false)) return false;
   const ItemIndex made = calls.ours().flow().source(row.target);
   return made == kNoItem || !has_gradients(calls, calls.ours().flow().record(made));
 }

@@ -114,6 +114,10 @@ class Calls {
     return std::span(pair_.matches.pairs).subspan(first_[record], first_[record + 1] - first_[record]);
   }
   const ItemPair& row(std::uint32_t index) const noexcept { return pair_.matches.pairs[index]; }
+  /// Of the target.
+  const Item& item(const ItemPair& row) const { return pair_.target_item(row); }
+  /// Of the reference; null: there is none.
+  const Item* other_item(const ItemPair& row) const { return pair_.reference_item(row); }
   std::uint32_t index(const ItemPair& row) const noexcept {
     return static_cast<std::uint32_t>(&row - pair_.matches.pairs.data());
   }

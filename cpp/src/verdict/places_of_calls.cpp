@@ -12,6 +12,9 @@ using operators::Gain;
 using operators::Keeps;
 using Part = Item::Part;
 
+// All that was computed before is off by so much.
+Source of_everything(double reached) { return source_of(of_error(reached), {}); }
+
 bool is_tensor(const Item& item) { return item.kind == Item::Kind::kTensor; }
 
 }  // namespace
@@ -44,7 +47,7 @@ void CallPlaces::reach(std::uint32_t record, double error) {
 }
 
 void CallPlaces::keep(const ItemPair& row, const Place& place) {
-  has_other_choices_ |= place.tensor.unit == 0 && !is_input(calls_.pair().target_item(row).part);
+  has_other_choices_ |= place.tensor.unit == 0 && !is_input(calls_.item(row).part);
   if (const double error = model_.unseen(place); error > 0) unseen_[calls_.index(row)] = error;
   if (const Common shared = model_.common(place); shared.error > 0 || shared.alike > 1)
     common_[calls_.index(row)] = shared;
@@ -75,7 +78,7 @@ double CallPlaces::parameters_of(std::uint32_t record) const {
   const Inside* const parts = inside(calls_.name(forward));
   double error = parts != nullptr ? parts->parameters : 0;
   for (const ItemPair& row : calls_.rows_of(forward)) {
-    if (row.reference && calls_.pair().target_item(row).part == Part::kParameters)
+    if (row.reference && calls_.item(row).part == Part::kParameters)
       error = std::max(error, calls_.distance(row).expected);
   }
   return std::isfinite(error) ? error : 0;
@@ -84,12 +87,12 @@ double CallPlaces::parameters_of(std::uint32_t record) const {
 // ---- sources of a call
 
 Source CallPlaces::source(const ItemPair& row, bool is_saved) const {
-  Source source = source_of(calls_.distance(row), calls_.tensor(row), calls_.index(row));
+  Source source = source_at(calls_.index(row));
   source.is_saved = is_saved;
   const bool has_origin = before_ != nullptr || !unpaired_.groups().empty();
   source.is_shared = has_origin && !source.distance.equal;
   std::uint32_t last = source.row, maker = source.row;
-  if ((!is_saved || is_input(calls_.pair().target_item(row).part)) && !(unseen_.empty() && common_.empty())) {
+  if ((!is_saved || is_input(calls_.item(row).part)) && !(unseen_.empty() && common_.empty())) {
     const ItemIndex from = calls_.theirs().flow().source(row.reference.index);
     last = from == kNoItem ? kNoRow : calls_.theirs().row_of(from);
     // Modules around have the same value behind the call that made it.
@@ -111,7 +114,7 @@ bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<So
   const Keeps keeps = is_saved ? calls_.operator_of(calls_.name(record)).keeps : Keeps::kAll;
   const Item* const bias = keeps == Keeps::kFactors && model_.added_bias ? added_bias(record) : nullptr;
   for (const ItemPair& row : calls_.rows_of(record)) {
-    const Item& item = calls_.pair().target_item(row);
+    const Item& item = calls_.item(row);
     if (!is_tensor(item) || !(is_saved || is_input(item.part)) || calls_.says_nothing(row)) continue;
     if (keeps == Keeps::kFactors && (!is_input(item.part) || &item == bias)) continue;
     if (keeps == Keeps::kNothing && metrics::unit_roundoff(item.element_type()) > 0) continue;
@@ -134,7 +137,7 @@ void CallPlaces::sum_over_rows(std::uint32_t record, std::vector<Source>& terms)
   if (calls_.operator_of(calls_.name(record)).gain != Gain::kProduct) return;
   const auto rows = calls_.rows_of(record);
   const bool has_weight = std::ranges::any_of(rows, [&](const ItemPair& row) {
-    return is_tensor(calls_.pair().target_item(row)) && !calls_.parameter(row).empty();
+    return is_tensor(calls_.item(row)) && !calls_.parameter(row).empty();
   });
   if (has_weight) return;
   for (Source& one : terms) {
@@ -147,7 +150,7 @@ const Item* CallPlaces::added_bias(std::uint32_t record) const {
   const Item* last = nullptr;
   int tensors = 0;
   for (const ItemPair& row : calls_.rows_of(record)) {
-    const Item& item = calls_.pair().target_item(row);
+    const Item& item = calls_.item(row);
     if (!is_input(item.part) || !is_tensor(item) || metrics::unit_roundoff(item.element_type()) == 0)
       continue;
     last = &item;
@@ -159,10 +162,6 @@ const Item* CallPlaces::added_bias(std::uint32_t record) const {
 }
 
 // ---- what goes into a call
-
-Source CallPlaces::everything_before(std::uint32_t record) const {
-  return source_of(of_error(reached_[record]), {});
-}
 
 // Of what calls of one run only make. Those of a backward pass compute with what the forward ones of that run
 // have kept: two times several calls.
@@ -191,11 +190,11 @@ std::optional<OwnChange> CallPlaces::own_change(const ItemPair& row, const Input
   const std::uint32_t theirs = calls_.theirs().row_of(input.source);
   const auto extra = unpaired_.of_target(calls_.ours().flow().record(ours));
   if (extra && theirs != kNoRow && calls_.row(theirs).target_record < row.target_record) {
-    return changed(extra, calls_.target(), calls_.pair().target_item(row), calls_.row(theirs).target);
+    return changed(extra, calls_.target(), calls_.item(row), calls_.row(theirs).target);
   }
   const std::uint32_t known = calls_.ours().row_of(ours);
   if (!input.of_unpaired || known == kNoRow || !calls_.row(known).reference) return std::nullopt;
-  return changed(input.of_unpaired, calls_.reference(), *calls_.pair().reference_item(row),
+  return changed(input.of_unpaired, calls_.reference(), *calls_.other_item(row),
                  calls_.row(known).reference.index);
 }
 
@@ -224,7 +223,7 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
     if (const auto hidden = unseen_.find(known); hidden != unseen_.end()) source.unseen = hidden->second;
     result.place = same_as(source, tensor, 0);
     if (model_.single_number && tensor.count == 1) {  // two may be equal in the reference by chance
-      result.place = place_by(Rule::kOpaque, tensor, {everything_before(row.target_record), source});
+      result.place = place_by(Rule::kOpaque, tensor, {of_everything(reached_[row.target_record]), source});
     }
     return result;
   }
@@ -318,7 +317,7 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
   place.is_backward = is_backward(call);
   if (calls_.passes(row.target_record) > 1) {  // an earlier pass was computed with, and adds to its inside
     place.rule = Rule::kOpaque;
-    place.sources.push_back(everything_before(row.target_record));
+    place.sources.push_back(of_everything(reached_[row.target_record]));
     return place;
   }
   place.by = calls_.operator_of(call);
@@ -359,7 +358,7 @@ double CallPlaces::norm_of_result(std::uint32_t backward, double count) const {
 // How far the reference's call moved its first tensor, as a part of it.
 double CallPlaces::step_of(const ItemPair& row) const {
   const Trace& reference = calls_.reference();
-  const Item& after = *calls_.pair().reference_item(row);
+  const Item& after = *calls_.other_item(row);
   for (const Item& item : calls_.theirs().items(calls_.counterpart(row.target_record))) {
     if (!is_input(item.part) || !is_tensor(item)) continue;
     if (reference.text(item.shape) != reference.text(after.shape)) break;
@@ -395,8 +394,7 @@ Place CallPlaces::gradient(const ItemPair& row) const {
   double error = backward.empty() || is_second ? reached_[row.target_record] : 0;
   const auto add_record = [&](std::uint32_t record) {
     for (const ItemPair& one : calls_.rows_of(record)) {
-      if (one.reference && is_tensor(calls_.pair().target_item(one)) &&
-          std::isfinite(calls_.distance(one).high)) {
+      if (one.reference && is_tensor(calls_.item(one)) && std::isfinite(calls_.distance(one).high)) {
         error = std::max(error, calls_.distance(one).high);
       }
     }

@@ -87,7 +87,6 @@ class CallPlaces {
   Source source_at(std::uint32_t row) const;
   Place input_without_source(const ItemPair& row) const;
   Place made_by(std::optional<std::uint32_t> group, Tensor tensor, std::vector<Source> sources) const;
-  Source everything_before(std::uint32_t record) const;
   double step_of(const ItemPair& row) const;
   double norm_of_result(std::uint32_t backward, double count) const;
 

@@ -30,14 +30,14 @@ class Summary {
             row.reason == trace::NoMatchReason::kShape || row.reason == trace::NoMatchReason::kDtype;
         continue;
       }
-      if (calls_.says_nothing(row) && !is_input(calls_.pair().target_item(row).part)) continue;
+      if (calls_.says_nothing(row) && !is_input(calls_.item(row).part)) continue;
       const Distance& apart = calls_.distance(row);
       if (!apart.equal || is_of_other_dtype(row)) ++walk_.differing;
       if (calls_.is_mispaired(row.target_record)) continue;
       if (std::isinf(apart.high) && std::isfinite(apart.low)) ++walk_.unseen;
       const std::string_view call = calls_.name(row.target_record);
-      const bool is_forward = !is_input(calls_.pair().target_item(row).part) && !is_backward(call) &&
-                              !trace::holds_gradients(call);
+      const bool is_forward =
+          !is_input(calls_.item(row).part) && !is_backward(call) && !trace::holds_gradients(call);
       if (is_forward && std::isfinite(apart.value) && apart.value > walk_.largest.value) {
         walk_.largest = {apart.value, {}};
         largest = &row;
@@ -50,7 +50,7 @@ class Summary {
   // For the next step.
   void keep_parameters() {
     for (const ItemPair& row : calls_.pair().matches.pairs) {
-      const Item& item = calls_.pair().target_item(row);
+      const Item& item = calls_.item(row);
       if (!row.reference || item.part != Item::Part::kParameters) continue;
       const std::string key =
           CallPlaces::parameter_key(calls_.name(row.target_record), calls_.target().text(item.path));
@@ -68,8 +68,8 @@ class Summary {
     const double most = calls_.model().most_together * calls_.coarsest_unit();
     for (const ItemPair& row : calls_.pair().matches.pairs) {
       const std::string_view call = calls_.name(row.target_record);
-      const bool is_result = row.reference && !is_input(calls_.pair().target_item(row).part) &&
-                             !calls_.says_nothing(row) && calls_.zone(row.target_record) == Zone::kModel;
+      const bool is_result = row.reference && !is_input(calls_.item(row).part) && !calls_.says_nothing(row) &&
+                             calls_.zone(row.target_record) == Zone::kModel;
       if (!is_result || calls_.unit(row) == 0 || calls_.distance(row).norm == 0) continue;
       // Some gradients are nothing but rounding.
       const bool is_gradient = is_backward(call) || trace::holds_gradients(call);
@@ -88,7 +88,7 @@ class Summary {
   // common are sqrt(2) apart.
   compare::Because strange(const ItemPair& row) const {
     constexpr double kLittleInCommon = std::numbers::sqrt2 / 2;
-    const Item& ours = calls_.pair().target_item(row);
+    const Item& ours = calls_.item(row);
     if (ours.kind != Item::Kind::kTensor || calls_.says_nothing(row)) return {};
     const auto told = [&](Reason reason) { return compare::Because{{reason, {calls_.item_name(row)}}}; };
     if (!row.reference) {
@@ -96,14 +96,14 @@ class Summary {
       if (row.reason == trace::NoMatchReason::kDtype) return told(Reason::kOtherDtype);
       return {};
     }
-    if (calls_.target().text(ours.dtype) != calls_.reference().text(calls_.pair().reference_item(row)->dtype))
+    if (calls_.target().text(ours.dtype) != calls_.reference().text(calls_.other_item(row)->dtype))
       return told(Reason::kOtherDtype);
     return calls_.distance(row).low > kLittleInCommon ? told(Reason::kUnrelated) : compare::Because();
   }
 
   // Equal numbers of another dtype are not the same result. Frameworks name one in other ways.
   bool is_of_other_dtype(const ItemPair& row) const {
-    const Item &ours = calls_.pair().target_item(row), &theirs = *calls_.pair().reference_item(row);
+    const Item &ours = calls_.item(row), &theirs = *calls_.other_item(row);
     return ours.kind == Item::Kind::kTensor && theirs.kind == Item::Kind::kTensor &&
            ours.element_type() != theirs.element_type();
   }

@@ -65,7 +65,6 @@ class Walk {
   };
 
   StepWalk& walk() { return result_.walk; }
-  const DumpPair& pair() const { return calls_.pair(); }
 
   // ---- findings
 
@@ -116,12 +115,11 @@ class Walk {
   void visit(std::uint32_t record) {
     const auto rows = calls_.rows_of(record);
     Outcome& seen = effects_[record];
-    const bool is_alike =
-        calls_.reference_only(record).empty() &&
-        std::all_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
-          return row.reference && calls_.distance(row).equal &&
-                 pair().target_item(row).requires_grad == pair().reference_item(row)->requires_grad;
-        });
+    const bool is_alike = calls_.reference_only(record).empty() &&
+                          std::all_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
+                            return row.reference && calls_.distance(row).equal &&
+                                   calls_.item(row).requires_grad == calls_.other_item(row)->requires_grad;
+                          });
     if (is_alike) {
       seen.has_result = std::ranges::any_of(rows, [&](const ItemPair& row) { return calls_.is_result(row); });
       if (const auto forward = calls_.forward_of(record)) {
@@ -141,7 +139,11 @@ class Walk {
       seen.has_other_arguments = visit_inputs(record, knows_sources) > 0;
       visit_results(record, sources, knows_sources);
     }
-    if (calls_.zone(record) == Zone::kOptimizer) keep_updated(rows);
+    if (calls_.zone(record) == Zone::kOptimizer) {  // for the next step
+      for (const ItemPair& row : rows) {
+        if (calls_.is_result(row)) walk().updated.add(calls_.facts(row), calls_.distance(row));
+      }
+    }
     if (!seen.has_result) return;
     ++walk().compared;
     walk().equal += seen.out_is_equal ? 1 : 0;
@@ -157,9 +159,9 @@ class Walk {
     const double floor = calls_.floor(record);
     std::size_t found = 0;
     for (const ItemPair& row : calls_.rows_of(record)) {
-      const Item& item = pair().target_item(row);
+      const Item& item = calls_.item(row);
       if (!is_input(item.part) || calls_.says_nothing(row)) continue;
-      const Item* const other = pair().reference_item(row);
+      const Item* const other = calls_.other_item(row);
       if (other != nullptr) visit_gradient_flag(record, row);
       const Distance apart = calls_.distance(row, floor);
       if (other != nullptr && apart.equal) continue;
@@ -195,8 +197,7 @@ class Walk {
   }
 
   void visit_gradient_flag(std::uint32_t record, const ItemPair& row) {
-    const auto ours = pair().target_item(row).requires_grad,
-               theirs = pair().reference_item(row)->requires_grad;
+    const auto ours = calls_.item(row).requires_grad, theirs = calls_.other_item(row)->requires_grad;
     if (!ours || !theirs || *ours == *theirs || is_backward(calls_.name(record))) return;
     Finding& finding = add_values(record, calls_.item_name(row) + ".requires_grad", *ours ? "True" : "False",
                                   *theirs ? "True" : "False");
@@ -253,7 +254,7 @@ class Walk {
   // What goes into the first call of a module is what goes into the module: its caller decided.
   void name_after_module(Finding& finding, const ItemPair& row) const {
     const Trace& target = calls_.target();
-    const std::uint64_t value = value_key(target, pair().target_item(row));
+    const std::uint64_t value = value_key(target, calls_.item(row));
     std::uint32_t inner = row.target_record;
     for (int depth = 0; value != 0 && depth < kDeepest; ++depth) {
       const std::string_view around = calls_.parent(inner);
@@ -304,7 +305,7 @@ class Walk {
     Measured of_worst;
     double reached = 0, high = 0;
     for (const ItemPair& row : calls_.rows_of(record)) {
-      const Item& item = pair().target_item(row);
+      const Item& item = calls_.item(row);
       if (is_input(item.part)) continue;
       if (!row.reference) {
         const bool is_of_other_shape =
@@ -363,8 +364,8 @@ class Walk {
     const std::string item = std::exchange(finding.name, finding.record);
     finding.because = {finding.exact_before ? Clause{Reason::kResultOfEqual, {finding.name, item}}
                                             : Clause{Reason::kResult, {item}}};
-    const std::string_view ours = calls_.target().text(pair().target_item(row).dtype);
-    const std::string_view theirs = calls_.reference().text(pair().reference_item(row)->dtype);
+    const std::string_view ours = calls_.target().text(calls_.item(row).dtype);
+    const std::string_view theirs = calls_.reference().text(calls_.other_item(row)->dtype);
     if (ours != theirs)
       finding.because.push_back({Reason::kDtypes, {std::string(ours), std::string(theirs)}});
     if (is_collective(finding.name)) finding.kind = FindingKind::kReduction;
@@ -465,14 +466,6 @@ class Walk {
                                     : Clause{Reason::kAndMore, {std::to_string(group.count - 1)}});
     }
     finding.exact_before = places_.before(group.next) == 0;
-  }
-
-  // ---- for the next step
-
-  void keep_updated(std::span<const ItemPair> rows) {
-    for (const ItemPair& row : rows) {
-      if (calls_.is_result(row)) walk().updated.add(calls_.facts(row), calls_.distance(row));
-    }
   }
 
   // ---- the whole step
