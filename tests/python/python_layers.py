@@ -37,7 +37,7 @@ BELOW_FEATURES = (
     {"training", "replay", "transport", "frameworks", "layout"},
     {"hooks"},
     {"config"},
-    {"files", "result", "tensors"},
+    {"engines", "files", "result", "tensors"},
     {"terminal"},
     {"native"},
     NATIVE,
@@ -71,11 +71,20 @@ IMPORTS_TORCH_STILL = {
 }
 
 
+# The one table of what engines call their layouts; plain words of it mean other things elsewhere.
+WORDS_OF_ENGINES = "engines.py"
+PLAIN_WORDS = {"module", "process_group"}
+
+
 def python_violations(root: Path) -> Iterator[str]:
     package = root / "python/msprobe"
+    table = package / WORDS_OF_ENGINES
+    of_engines = texts_of(ast.parse(table.read_text(encoding="utf-8"))) if table.is_file() else set()
     for path in sorted(package.rglob("*.py")):
         here = path.relative_to(package).as_posix()
         tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+        for word in sorted(texts_of(tree) & of_engines - PLAIN_WORDS) if path != table else ():
+            yield f"python/msprobe/{here} knows {word}: the words of engines stand in {WORDS_OF_ENGINES}"
         user = part_of(path.relative_to(package))
         for target in own_imports(tree, path.relative_to(package.parent)):
             # `from msprobe import x` of a name that is no module reads the package itself
@@ -181,6 +190,16 @@ def imported_roots(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             names += [str(one.value) for one in node.args[:1] if isinstance(one, ast.Constant)]
     return {name.split(".")[0] for name in names}
+
+
+def texts_of(tree: ast.Module) -> set[str]:
+    """All texts but those that say what something is."""
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return {
+        str(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said
+    }
 
 
 def module_level_imports(body: list[ast.stmt]) -> Iterator[str]:

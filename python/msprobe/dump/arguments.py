@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msprobe.engines import COMPILED
 from msprobe.native import InvalidArgument
 from msprobe.training import model_parts
 
@@ -77,9 +78,9 @@ def compiled_models(model: object) -> Iterator[tuple[str, nn.Module]]:
     """
     for prefix, root in _roots(model):
         for outer in model_parts.chain(root):
-            inner = model_parts.parts_of(outer).get("_orig_mod", outer)
+            inner = model_parts.parts_of(outer).get(COMPILED, outer)
             if inner is not outer or getattr(outer, "_compiled_call_impl", None) is not None:
-                yield f"{prefix}_orig_mod.{type(inner).__name__}", outer
+                yield f"{prefix}{COMPILED}.{type(inner).__name__}", outer
                 break
 
 

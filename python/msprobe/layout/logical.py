@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msprobe.engines import HANDING_ON
 from msprobe.layout.job import each, items, section, sections
 from msprobe.layout.names import renamed
 from msprobe.layout.tensor_entry import (
@@ -289,13 +290,9 @@ def _used_gradients(state: State) -> State:
     return found
 
 
-# Optimizers that hand their step to another one, of this rank's share of the parameters.
-_AROUND = ("ZeroRedundancyOptimizer",)
-
-
 def _does_the_work(of: str) -> Callable[[State], bool]:
     """Of a step of an optimizer. of: the key of the class."""
-    return lambda one: str(one.get(of)).rpartition(".")[2] not in _AROUND
+    return lambda one: str(one.get(of)).rpartition(".")[2] not in HANDING_ON
 
 
 def _steps(states: dict[int, State], name: str, of: str) -> Iterator[tuple[int, dict[int, State]]]:

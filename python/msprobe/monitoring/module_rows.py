@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msprobe.engines import WRAPPERS
 from msprobe.hooks.functions import (
     AttributeExchange,
     Exchange,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from msprobe.config import MonitorConfig
 
 _CONTAINERS = frozenset(("Sequential", "ModuleList", "ModuleDict"))
-_WRAPPERS = frozenset(("FullyShardedDataParallel", "DistributedDataParallel"))
 _ROUTERS = frozenset(("router", "gate", "gating", "wg"))
 _TOP = ("top_k", "num_experts_per_tok", "topk", "k", "moe_router_topk", "num_selects")
 
@@ -118,7 +118,7 @@ class ModuleRows:
             # A container has the outputs of its last module, which is not seen inside of what is compiled.
             is_seen = is_compiled or type(module).__name__ not in _CONTAINERS
             wanted = is_seen and is_wanted(full, settings.targets)
-            if type(module).__name__ in _WRAPPERS:
+            if type(module).__name__ in WRAPPERS:
                 continue
             self.count += 1
             self._watch.watch(module, 0, full, measured and wanted, quantity("activation").number)

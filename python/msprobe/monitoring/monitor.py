@@ -10,6 +10,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msprobe.engines import COMPILED
 from msprobe.files.credentials import concealed_tree
 from msprobe.monitoring.alarms import FILE as ALARMS
 from msprobe.monitoring.alarms import Alarms, rules_of
@@ -414,7 +415,7 @@ def _named(models: Sequence[Any]) -> list[tuple[str, Any]]:
 def _root(model: Any) -> Any:
     """Without wrappers, but for that of torch.compile(): the outside of what is compiled is called."""
     *around, inner = chain(model)
-    return around[-1] if around and parts_of(around[-1]).get("_orig_mod") is inner else inner
+    return around[-1] if around and parts_of(around[-1]).get(COMPILED) is inner else inner
 
 
 def _is_matrix(tensor: Any, name: str, patterns: Sequence[str]) -> bool:

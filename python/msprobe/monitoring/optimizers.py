@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msprobe.engines import BY_FRAGMENT, BY_PIECE
 from msprobe.training.partitioned_gradients import without_padding
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ def view_of(optimizer: Any, *, main_grad: bool) -> OptimizerView:
     """
     parts = _parts(optimizer)
     names = {type(part).__name__ for part in parts}
-    if any(name == "DeepSpeedZeroOptimizer_Stage3" for name in names):
+    if names & BY_PIECE:
         return Stage3View(optimizer)
-    if names & {"DeepSpeedZeroOptimizer", "BF16_Optimizer"}:
+    if names & BY_FRAGMENT:
         return FragmentView(optimizer)
     masters: dict[Any, Any] = {}
     for part in parts:

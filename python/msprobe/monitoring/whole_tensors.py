@@ -8,9 +8,9 @@ collectives merge all rows of a step. A tensor that several processes have is me
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
+from msprobe.engines import group_of, is_cut_by_megatron, of_megatron, shards_flat
 from msprobe.monitoring.quantities import quantities
 from msprobe.native import Error, log, torch_adapter
 from msprobe.training.fully_sharded import parameter_groups
@@ -200,14 +200,10 @@ def peers_of(models: Sequence[Any]) -> tuple[int, ...]:
     """The processes of tensor parallelism that this one belongs to: along the dimensions of a mesh over which
     parameters are split, without those of fully_shard(); with Megatron, as it says.
     """
-    import sys
-
     from torch import distributed
 
-    state = sys.modules.get("megatron.core.parallel_state")
-    with contextlib.suppress(AssertionError, RuntimeError, AttributeError):
-        if state is not None:
-            return tuple(distributed.get_process_group_ranks(state.get_tensor_model_parallel_group()))
+    if (own := of_megatron("tensor_model_parallel_group")) is not None:
+        return tuple(distributed.get_process_group_ranks(own))
     rank = _rank()
     same_parameters = {rank}
     for model in models:
@@ -280,14 +276,14 @@ def piece_of(tensor: Any, models: Sequence[Any] = ()) -> tuple[Any, ...]:
         return (*_box_of(tensor), tensor.to_local().numel())
     if hasattr(tensor, "ds_id"):
         return ("stage 3", _rank(), int(getattr(tensor, "ds_numel", tensor.numel())))
-    if getattr(tensor, "tensor_model_parallel", False):  # Megatron
-        return ("tensor parallel", _rank_in_megatron("tensor_model_parallel"), tensor.numel())
+    if is_cut_by_megatron(tensor):
+        return ("tensor parallel", _rank_in_megatron("tensor_model_parallel_rank"), tensor.numel())
     if getattr(tensor, "allreduce", True) is False:
-        return ("expert parallel", _rank_in_megatron("expert_model_parallel"), tensor.numel())
+        return ("expert parallel", _rank_in_megatron("expert_model_parallel_rank"), tensor.numel())
     for model in models:
         for module in modules(model):
-            if type(module).__name__ == "FullyShardedDataParallel" and _is_sharded(module):
-                return ("flat shard", _rank_in(module.process_group), tensor.numel())
+            if shards_flat(module) and _is_sharded(module):
+                return ("flat shard", _rank_in(group_of(module)), tensor.numel())
     return ("whole", tensor.numel())
 
 
@@ -323,15 +319,9 @@ def _rank() -> int:
     return distributed.get_rank()
 
 
-def _rank_in_megatron(kind: str) -> int:
+def _rank_in_megatron(group: str) -> int:
     """The rank in a group of Megatron; without it that of the process, so that no two pieces are taken for
     the same.
     """
-    import sys
-
-    state = sys.modules.get("megatron.core.parallel_state")
-    find = getattr(state, f"get_{kind}_rank", None)
-    try:
-        return _rank() if find is None else int(find())
-    except (AssertionError, RuntimeError):
-        return _rank()
+    found = of_megatron(group)
+    return _rank() if found is None else int(found)

@@ -10,6 +10,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from msprobe.engines import COMPILED
 from msprobe.hooks.compiled_regions import untraced
 from msprobe.hooks.functions import Hooks
 from msprobe.hooks.listed_functions import function_exchanges
@@ -239,4 +240,4 @@ def _frames_of_torch() -> str:
 
 def _is_compiled(module: Any) -> bool:
     """Another `forward` would have it compiled anew, in pieces."""
-    return hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
+    return hasattr(module, COMPILED) or getattr(module, "_compiled_call_impl", None) is not None

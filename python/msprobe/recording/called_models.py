@@ -9,6 +9,7 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from msprobe.engines import COMPILED
 from msprobe.training.measurement import has_numbers, measure
 from msprobe.training.model_parts import (
     chain,
@@ -105,7 +106,7 @@ class TrainedModels:
         # A part may have been called before the whole, e.g. to find out a shape.
         self.found = [*(known for known in self.found if id(known) not in parts), inner]
         self._members |= parts | {id(one) for one in (*chain(model), *chain(called))}
-        around = ((parts_of(one).get("_orig_mod"), one) for one in (*chain(called), *chain(model)))
+        around = ((parts_of(one).get(COMPILED), one) for one in (*chain(called), *chain(model)))
         self._compiled.update({id(inner): one for inner, one in around if inner is not None})
 
     def _find_twins(self, program: _Program) -> None:

@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from msprobe.engines import COPYING, PLAN, PLAN_MESH, PLANS, dim_by_megatron, group_of, of_megatron
 from msprobe.training.model_parts import named_modules, named_parameters, unwrapped
 from msprobe.training.placement import ranks_of
 
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _NO_NAMES = ("default_pg", "undefined", "None")  # of a process group to which the program gives none
-# Wrappers that keep whole copies of a model equal: class -> attribute that is or returns their process group.
-# docs/layouts.md has the table.
-_COPIES = {
-    "DistributedDataParallel": ("process_group", "data_parallel_group", "dp_group"),
-    "DeepSpeedEngine": ("data_parallel_group",),
-}
 
 
 def job_layout(models: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -49,51 +43,32 @@ def _cut(models: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return {"cut": found} if found else {}
 
 
-_COPY = -1  # in the place of a dimension
-# What transformers writes on a module of plain tensors that it has cut itself -> dimension of a matrix, and
-# of a vector as a bias. Other plans say nothing here: parts that are packed into one tensor are each cut,
-# experts in ways of their own. Where it makes DTensors, these tell.
-_PLANS = {
-    "colwise": (0, 0),
-    "colwise_rep": (0, 0),
-    "colwise_gather_output": (0, 0),
-    "local_colwise": (0, 0),
-    "rowwise": (1, _COPY),
-    "rowwise_rep": (1, _COPY),
-    "rowwise_split_input": (1, _COPY),
-    "local_rowwise": (1, _COPY),
-    "embedding_rowwise": (0, _COPY),
-}
-
-
 def _cut_by_transformers(models: Sequence[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
     """By the names of its plans alone; nothing of transformers is imported or called."""
     found: dict[tuple[int, ...], dict[str, int]] = {}
     for prefix, model in models:
         for path, module in named_modules(model):
-            plan, mesh = (vars(module).get(name) for name in ("_hf_tp_plan", "_hf_device_mesh"))
-            if not isinstance(plan, str) or plan not in _PLANS or getattr(mesh, "ndim", 0) != 1:
+            plan, mesh = (vars(module).get(name) for name in (PLAN, PLAN_MESH))
+            if not isinstance(plan, str) or plan not in PLANS or getattr(mesh, "ndim", 0) != 1:
                 continue
             ranks = tuple(ranks_of(mesh))
             for name, parameter in module._parameters.items():
                 if parameter is None or hasattr(parameter, "placements") or not 1 <= parameter.dim() <= 2:
                     continue
                 full = f"{prefix}{path}.{name}" if path else f"{prefix}{name}"
-                found.setdefault(ranks, {})[full] = _PLANS[plan][2 - parameter.dim()]
+                found.setdefault(ranks, {})[full] = PLANS[plan][2 - parameter.dim()]
     for ranks, parameters in found.items():
         yield {"axis": "tp", "ranks": list(ranks), "parameters": parameters}
 
 
 def _cut_by_megatron(models: Sequence[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
     found = {
-        f"{prefix}{name}": int(parameter.partition_dim)
+        f"{prefix}{name}": dim
         for prefix, model in models
         for name, parameter in named_parameters(model)
-        if getattr(parameter, "tensor_model_parallel", False) and hasattr(parameter, "partition_dim")
+        if (dim := dim_by_megatron(parameter)) is not None
     }
-    state: Any = sys.modules.get("megatron.core.parallel_state")
-    if found and state is not None:
-        group = state.get_tensor_model_parallel_group()
+    if found and (group := of_megatron("tensor_model_parallel_group")) is not None:
         yield {"axis": "tp", "ranks": _in_order(group), "parameters": found}
 
 
@@ -120,13 +95,11 @@ def _copies(models: Sequence[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
         for path, module in named_modules(model)
     }
     for wrapper in _wrappers(frozenset(paths)):
-        name = type(wrapper).__name__
-        attributes = (getattr(wrapper, attribute, None) for attribute in _COPIES[name])
-        group = next((found for found in attributes if found is not None), None)
+        group = group_of(wrapper)
         if group is not None:
             yield {
                 "model": paths[id(unwrapped(wrapper))],
-                "wrapper": name,
+                "wrapper": type(wrapper).__name__,
                 "ranks": _ranks(group),
                 "without": sorted(map(str, getattr(wrapper, "parameters_to_ignore", ()))),
             }
@@ -144,7 +117,7 @@ def _wrappers(modules: frozenset[int]) -> list[Any]:
         _found[modules] = [
             weakref.ref(one)
             for one in gc.get_objects()
-            if type(one).__name__ in _COPIES and hasattr(one, "_modules") and id(unwrapped(one)) in modules
+            if type(one).__name__ in COPYING and hasattr(one, "_modules") and id(unwrapped(one)) in modules
         ]
     alive = (reference() for reference in _found[modules])
     return [one for one in alive if one is not None and id(unwrapped(one)) in modules]

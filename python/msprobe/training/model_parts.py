@@ -9,15 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msprobe.engines import COMPILED, HELD, PRIVATELY_HELD
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-# What wrappers of torch and of training engines call the one module that they hold.
-_HELD = frozenset(
-    ("module", "_orig_mod", "_forward_module", "_checkpoint_wrapped_module", "_fsdp_wrapped_module")
-)
-# Those that no model has for a part of its own.
-_PRIVATE = _HELD - {"module"}
 
 
 def wrapped_by(module: Any) -> Any:
@@ -25,7 +20,7 @@ def wrapped_by(module: Any) -> Any:
     if any(value is not None for name in ("_parameters", "_buffers") for value in _stored(module, name)):
         return None
     parts = parts_of(module)
-    held = [name for name in parts if name in _HELD]
+    held = [name for name in parts if name in HELD]
     if len(held) != 1:
         return None
     inner = parts[held[0]]
@@ -55,7 +50,7 @@ def modules(root: Any) -> Iterator[Any]:
 def named_modules(root: Any) -> Iterator[tuple[str, Any]]:
     """As nn.Module.named_modules(), without wrappers."""
     for path, module in _walk(root):
-        if _PRIVATE.isdisjoint(parts_of(module)) or wrapped_by(module) is None:
+        if PRIVATELY_HELD.isdisjoint(parts_of(module)) or wrapped_by(module) is None:
             yield plain_name(path), module
 
 
@@ -63,7 +58,7 @@ def compiled_around(root: Any) -> dict[int, Any]:
     """What torch.compile() returned for parts of a model, by the id of what it was given. That is called in
     the place of it.
     """
-    pairs = ((parts_of(module).get("_orig_mod"), module) for module in modules(root))
+    pairs = ((parts_of(module).get(COMPILED), module) for module in modules(root))
     return {id(inner): outer for inner, outer in pairs if inner is not None}
 
 
@@ -97,7 +92,7 @@ def plain_name(name: str) -> str:
     """A path in a model without what wrappers put into it."""
     if "_" not in name:
         return name
-    return ".".join(part for part in name.split(".") if part not in _PRIVATE)
+    return ".".join(part for part in name.split(".") if part not in PRIVATELY_HELD)
 
 
 def _named_tensors(root: Any, kind: str) -> Iterator[tuple[str, Any]]:

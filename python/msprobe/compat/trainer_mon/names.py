@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from msprobe.engines import shards_flat
 from msprobe.native import log
 from msprobe.terminal.close_names import close_to
 
@@ -85,5 +86,5 @@ class Targets:
 def chunk_modules(chunk: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """The modules of a chunk that can be watched: not those that only shard others."""
     for name, module in chunk.named_modules():
-        if type(module).__name__ != "FullyShardedDataParallel":
+        if not shards_flat(module):
             yield name, module

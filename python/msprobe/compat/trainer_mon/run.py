@@ -22,6 +22,7 @@ from msprobe.compat.trainer_mon.outputs import (
 )
 from msprobe.compat.trainer_mon.structure import Stacks, Structure
 from msprobe.compat.trainer_mon.unreduced import UnreducedGradients
+from msprobe.engines import is_cut_by_megatron
 from msprobe.hooks.modules import ModuleCalls, ModuleHooks
 from msprobe.monitoring.anomalies import AnomalyFile
 from msprobe.monitoring.optimizers import view_of
@@ -406,7 +407,7 @@ class TrainerRun:
 def _is_duplicate(parameter: Any, tp_group: Any, dp_group: Any) -> bool:
     from torch import distributed
 
-    in_every_process = tp_group is not None and not getattr(parameter, "tensor_model_parallel", False)
+    in_every_process = tp_group is not None and not is_cut_by_megatron(parameter)
     if in_every_process and distributed.get_rank(group=tp_group) != 0:
         return True
     return dp_group is not None and distributed.get_rank(group=dp_group) != 0

@@ -10,6 +10,7 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
+from msprobe.engines import shards_flat
 from msprobe.hooks.functions import AttributeExchange
 from msprobe.native import log
 from msprobe.training.model_parts import modules
@@ -166,6 +167,4 @@ class UnreducedGradients:
 
 
 def _is_sharded_by_fsdp(chunks: Sequence[nn.Module]) -> bool:
-    return any(
-        type(module).__name__ == "FullyShardedDataParallel" for chunk in chunks for module in modules(chunk)
-    )
+    return any(shards_flat(module) for chunk in chunks for module in modules(chunk))

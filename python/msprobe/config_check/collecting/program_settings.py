@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config_check.collecting.hyperparameters import Parameters, flattened, merge
+from msprobe.engines import DEEPSPEED
 from msprobe.native import log
 from msprobe.training.model_parts import modules
 from msprobe.training.running_program import attributes_of, frames_of_program, variables_of
@@ -274,7 +275,7 @@ _READERS: dict[tuple[str, str], Reader] = {
     ("transformers", "GenerationConfig"): _of_attributes,
     ("peft", "PeftConfigMixin"): _of_dataclass,
     ("omegaconf", "Container"): _of_omegaconf,
-    ("deepspeed", "DeepSpeedEngine"): _of_deepspeed,
+    ("deepspeed", DEEPSPEED): _of_deepspeed,
     ("diffusers", "ConfigMixin"): _of_diffusers,
     ("torch", "LRScheduler"): _of_schedule,
 }

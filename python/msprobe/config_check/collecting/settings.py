@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.engines import COMPILED
 from msprobe.files.regular_file import open_text, read_bytes
 from msprobe.native import log
 from msprobe.training.model_parts import chain, is_training, modules, parameters, unwrapped
@@ -249,7 +250,7 @@ def _model(model: Any) -> Settings:
     dtypes = sorted({str(one.dtype) for one in known})
     return {
         "class": f"{type(root).__module__}.{type(root).__qualname__}",
-        "compiled": any(hasattr(one, "_orig_mod") for one in chain(model))
+        "compiled": any(hasattr(one, COMPILED) for one in chain(model))
         or getattr(root, "_compiled_call_impl", None) is not None,
         "training": is_training(root),
         "modules": sum(1 for _ in modules(root)),
