@@ -84,6 +84,19 @@ def summarize(
     shard: tuple[Sequence[int], Sequence[int]] | None = None,
     threads: int = 1,
 ) -> dict[str, float | int | bytes | list[int] | dict[str, float | list[float]] | None]: ...
+
+# Of entries of diagnosis.json, each with the number of its elements: the numbers of the whole of shards, and
+# of the sum of summands (msprobe/stats.h). None: they do not tell.
+def joined(
+    parts: Sequence[tuple[dict[str, Any], int]],
+    count: int,
+    *,
+    padding: int,
+    integers: bool,
+    is_placed: bool,
+) -> dict[str, Any] | None: ...
+def added_up(summands: Sequence[tuple[dict[str, Any], int]]) -> dict[str, Any] | None: ...
+def read_sketch(text: str) -> dict[str, Any] | None: ...
 def compare_tensors(
     target: Buffer,
     reference: Buffer,

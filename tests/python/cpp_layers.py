@@ -64,6 +64,7 @@ MODULE_OF_HEADER = {
             "dump_pair",
             "event_log",
             "record_name",
+            "sketch_text",
             "trace_reader",
             "trace_match",
             "trace_compare",

@@ -140,6 +140,21 @@ struct Summary {
 MSPROBE_API Summary summarize(const TensorView& view, const SummaryOptions& options = {},
                               ThreadPool* pool = nullptr);
 
+/// Of a tensor of `count` elements what the summaries of its parts say, which are disjoint: shards of a
+/// weight on several ranks, parts of a batch. In any order, with the same result to the bit. `padding`: so
+/// many elements of the parts are zeros that are none of the tensor. `integers`: sums are whole numbers, and
+/// exact up to 2^53. No crc32, and intervals where there is no padding. The sketch is there where that of
+/// each part was taken at its place in the whole (SummaryOptions::shard), which the caller knows; sums and
+/// digest are then those of the whole. Nothing where the parts do not cover it.
+MSPROBE_API std::optional<Summary> joined(std::span<const Summary> parts, std::int64_t count,
+                                          std::int64_t padding = 0, bool integers = false);
+
+/// Of the sum of tensors of one shape, as ranks have them before an all-reduce, what is linear: mean and sums
+/// of the sketch. `norm` is what these make likely; the digest is of them, in place of that of the elements.
+/// In any order, with the same result to the bit. Nothing where one has no sketch, or elements that are not
+/// finite.
+MSPROBE_API std::optional<Summary> added_up(std::span<const Summary> summands);
+
 /// One tensor of summarize_all() and what is wanted of it.
 struct Request {
   TensorView view;

@@ -3,10 +3,9 @@
 #include <optional>
 #include <string_view>
 
-#include "base/base64.h"
 #include "base/crc32_text.h"
 #include "msprobe/dump.h"
-#include "trace/item/sketch_text.h"
+#include "msprobe/sketch_text.h"
 #include "trace/json/json_text.h"
 
 namespace msprobe::dump {
@@ -41,9 +40,9 @@ std::string state_members(const stats::Summary& summary) {
   if (summary.sketch) {
     const stats::NonFinite non_finite{summary.nan_count, summary.pos_inf_count, summary.neg_inf_count};
     append_key(text, "sketch");
-    text += '"';
-    append_base64(text, trace::sketch_bytes(*summary.sketch, non_finite, /*wide=*/false));
-    text += '"';
+    text.append(1, '"')
+        .append(trace::sketch_text(*summary.sketch, non_finite, /*wide=*/false))
+        .append(1, '"');
   }
   if (summary.mean_imag) append_member(text, "mean_imag", summary.mean_imag);
   const auto append_count = [&](std::string_view name, std::int64_t count) {

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "base/non_finite.h"
+#include "msprobe/sketch_text.h"
 #include "msprobe/trace_compare.h"
-#include "trace/item/sketch_text.h"
 #include "verdict/calls.h"
 
 namespace msprobe::verdict {

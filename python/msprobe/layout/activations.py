@@ -269,7 +269,11 @@ def _numbers_of(tensor: Entry) -> Entry:
     numbers = {name: one if isinstance(one, (int, float)) else None for name, one in numbers.items()}
     # The recorded mean and norm are of the dtype of the tensor: the means of parts may cancel out.
     sketch = sketch_of(tensor)
-    return kept | numbers | ({"mean": sketch.mean, "norm": sketch.norm} if sketch else {})
+    return (
+        kept
+        | numbers
+        | ({"mean": sketch["mean"], "norm": sketch["norm"]} if sketch and sketch["is_finite"] else {})
+    )
 
 
 def _whole(parts: list[Entry]) -> Entry | None:

@@ -361,21 +361,10 @@ def _form(tensor: Entry) -> tuple[str, int]:
 
 
 def _batch(parts: list[Entry]) -> Entry | None:
-    """Along the first dimension; the sums of integers are exact."""
+    """Along the first dimension."""
     shapes = [shape_of(part) or [] for part in parts]
     count = sum(map(elements, parts))
     alike = all(shape[1:] == shapes[0][1:] for shape in shapes)
     shape = [sum(one[0] for one in shapes), *shapes[0][1:]] if alike else [count]
     whole = added(parts, [count])
-    if whole is None:
-        return None
-    whole["shape"] = shape
-    if "int" in str(whole["dtype"]) and whole["mean"] is not None:
-        total = sum(_whole_number(part["mean"] * elements(part)) for part in parts if elements(part))
-        squares = sum(_whole_number(part["norm"] ** 2) for part in parts if elements(part))
-        whole["mean"], whole["norm"] = total / count, math.sqrt(squares)
-    return whole
-
-
-def _whole_number(value: float) -> int:
-    return round(value) if math.isfinite(value) else 0
+    return None if whole is None else {**whole, "shape": shape}

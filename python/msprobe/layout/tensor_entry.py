@@ -4,14 +4,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 import math
-import struct
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from msprobe.native import core
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -19,20 +16,8 @@ if TYPE_CHECKING:
 
     Entry = dict[str, Any]
 
-_FORM = 2  # docs/formats/dump.md, "Sketch"
-_HEAD = struct.Struct("<BQdd8f")
-_TAIL = struct.Struct("<ddqqq")
-_DIGESTS = 1 << 64
 
-
-@dataclass(frozen=True)
-class Sketch:
-    """Of a tensor whose elements are finite."""
-
-    digest: int
-    mean: float
-    norm: float
-    sums: tuple[float, ...]
+_ADDRESSES = 1 << 48  # no tensor has more elements: the addresses of a processor
 
 
 def is_tensor(entry: object) -> bool:
@@ -47,40 +32,20 @@ def elements(entry: Entry) -> int:
 
 def shape_of(entry: Entry) -> list[int] | None:
     shape = entry.get("shape")
-    if not isinstance(shape, list) or not all(isinstance(size, int) for size in shape):
+    if not isinstance(shape, list) or not all(isinstance(size, int) and size >= 0 for size in shape):
         return None
-    return shape
+    return shape if math.prod(shape) < _ADDRESSES else None
 
 
-def sketch_of(entry: Entry) -> Sketch | None:
-    """None: there is none, or one of an earlier form, or of a tensor with elements that are not finite."""
-    content = _sketched(entry)
-    if len(content) != _HEAD.size:
-        return None
-    _, digest, mean, norm, *sums = _HEAD.unpack(content)
-    return Sketch(digest, mean, norm, tuple(sums))
-
-
-def digest_of(entry: Entry) -> int | None:
-    """Also of a tensor with NaN and infinities."""
-    content = _sketched(entry)
-    return struct.unpack_from("<Q", content, 1)[0] if content else None
-
-
-def _sketched(entry: Entry) -> bytes:
-    """Empty: there is no sketch of this form."""
+def sketch_of(entry: Entry) -> dict[str, Any] | None:
+    """digest, mean and norm of the finite elements, sums, is_finite. None: none of this form is there."""
     text = entry.get("sketch")
-    return _content(text) if isinstance(text, str) else b""
+    return _sketch(text) if isinstance(text, str) else None
 
 
 @lru_cache(maxsize=1 << 13)  # an entry is asked several times
-def _content(text: str) -> bytes:
-    try:
-        content = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return b""
-    known = len(content) in (_HEAD.size, _HEAD.size + _TAIL.size) and content[0] == _FORM
-    return content if known else b""
+def _sketch(text: str) -> dict[str, Any] | None:
+    return core.read_sketch(text)
 
 
 def identity(entry: object) -> Hashable | None:
@@ -90,9 +55,9 @@ def identity(entry: object) -> Hashable | None:
     if not is_tensor(entry):
         return ("value", repr(entry.get("value"))) if "value" in entry else None
     place = (entry["dtype"], str(entry.get("shape")))
-    digest = digest_of(entry)
-    if digest is not None:
-        return (*place, digest)
+    sketch = sketch_of(entry)
+    if sketch is not None:
+        return (*place, sketch["digest"])
     checksum = entry.get("crc32")
     if isinstance(checksum, str):
         return (*place, checksum)
@@ -119,80 +84,39 @@ def added(parts: Sequence[Entry], shape: Sequence[int], zeros: int = 0) -> Entry
 
     Sketches are there where all shards have one that was taken at their places in the whole.
     """
-    counts = [elements(part) for part in parts]
-    if not parts or sum(counts) != math.prod(shape) + zeros:
-        return None
-    first = parts[0]
-    whole: Entry = {key: first[key] for key in ("requires_grad", "dtype") if key in first}
-    whole["shape"] = list(shape)
-    full = [part for part, count in zip(parts, counts) if count]
-    if any(not isinstance(part.get(name), (int, float)) for part in full for name in ("mean", "norm")):
-        return None
-    whole["min"] = min((part["min"] for part in full if part.get("min") is not None), default=None)
-    whole["max"] = max((part["max"] for part in full if part.get("max") is not None), default=None)
-    total = sum(counts) - zeros
-    whole["mean"] = (
-        math.fsum(part["mean"] * count for part, count in zip(parts, counts) if count) / total
-        if total
-        else None
+    counted = _counted(parts)
+    numbers = core.joined(
+        counted,
+        min(math.prod(shape), _ADDRESSES),
+        padding=zeros,
+        integers=bool(parts) and "int" in str(parts[0].get("dtype")),
+        is_placed=all("offset" in part.get("dtensor", {}) for part, count in counted if count),
     )
-    whole["norm"] = math.sqrt(math.fsum(part["norm"] ** 2 for part in full))
-    for name in ("nan_count", "pos_inf_count", "neg_inf_count"):
-        count = sum(int(part.get(name, 0)) for part in full)
-        if count:
-            whole[name] = count
-    sketches = [sketch_of(part) for part in full]
-    placed = all("offset" in part.get("dtensor", {}) for part in full)
-    if full and placed and all(sketch is not None for sketch in sketches):
-        whole["sketch"] = _text(
-            Sketch(
-                sum(sketch.digest for sketch in sketches if sketch) % _DIGESTS,
-                whole["mean"],
-                whole["norm"],
-                tuple(math.fsum(sums) for sums in zip(*(sketch.sums for sketch in sketches if sketch))),
-            )
-        )
-    return whole
+    if numbers is None:
+        return None
+    kept: Entry = {key: parts[0][key] for key in ("requires_grad", "dtype") if key in parts[0]}
+    return {**kept, "shape": list(shape), **numbers}
 
 
 def added_up(summands: Sequence[Entry]) -> Entry | None:
     """The sum of tensors of one shape: of it only mean and sums of sketches follow from theirs, so it has the
     form of of_sums(). One alone is itself. None: they have no such numbers.
     """
-    if len(summands) == 1:
-        return summands[0]
-    found = [sketch_of(one) for one in summands]
-    sketches = [one for one in found if one is not None]
-    if len(sketches) < len(summands):
-        return None
-    sums = tuple(map(math.fsum, zip(*(one.sums for one in sketches))))
-    mean = math.fsum(one.mean for one in sketches)
-    return _with_sums(summands[0], mean, sums)
+    return summands[0] if len(summands) == 1 else _sum(summands)
 
 
 def of_sums(entry: Entry) -> Entry:
     """With the numbers alone that a sum of summands has: mean, sums of the sketch, and the norm that these
-    make likely (the root mean square of sums with random signs). So both sides of a comparison are known
-    equally well.
+    make likely. So both sides of a comparison are known equally well.
     """
-    sketch = sketch_of(entry)
-    if sketch is None:
-        return entry
-    return _with_sums(entry, sketch.mean, sketch.sums)
+    return _sum([entry]) or entry
 
 
-def _with_sums(entry: Entry, mean: float, sums: tuple[float, ...]) -> Entry:
-    norm = math.sqrt(math.fsum(one * one for one in sums) / len(sums))
-    # In the place of a digest: equal where all that is known is equal.
-    known = hashlib.blake2b(struct.pack(f"<{1 + len(sums)}d", mean, *sums), digest_size=8).digest()
-    sketch = Sketch(int.from_bytes(known, "little"), mean, norm, sums)
-    kept = {key: value for key, value in entry.items() if key not in ("crc32", "min", "max")}
-    return {**kept, "mean": mean, "norm": norm, "sketch": _text(sketch)}
+def _sum(summands: Sequence[Entry]) -> Entry | None:
+    numbers = core.added_up(_counted(summands))
+    kept = {key: value for key, value in summands[0].items() if key not in ("crc32", "min", "max")}
+    return None if numbers is None else {**kept, **numbers}
 
 
-def _text(sketch: Sketch) -> str:
-    try:
-        content = _HEAD.pack(_FORM, sketch.digest, sketch.mean, sketch.norm, *sketch.sums)
-    except OverflowError:  # beyond a float
-        return ""
-    return base64.b64encode(content).decode()
+def _counted(entries: Sequence[Entry]) -> list[tuple[Entry, int]]:
+    return [(entry, elements(entry)) for entry in entries]

@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/item/sketch_text.h"
+#include "msprobe/sketch_text.h"
 
 #include <limits>
 #include <string>

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/non_finite.h"
+#include "msprobe/sketch_text.h"
 #include "msprobe/trace_compare.h"
-#include "trace/item/sketch_text.h"
 
 namespace msprobe::trace {
 namespace {

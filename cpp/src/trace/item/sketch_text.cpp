@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/item/sketch_text.h"
+#include "msprobe/sketch_text.h"
 
 #include <cmath>
 
@@ -45,6 +45,12 @@ std::string sketch_bytes(const stats::Sketch& sketch, const stats::NonFinite& no
       put(bytes, count);
   }
   return bytes;
+}
+
+std::string sketch_text(const stats::Sketch& sketch, const stats::NonFinite& non_finite, bool wide) {
+  std::string text;
+  append_base64(text, sketch_bytes(sketch, non_finite, wide));
+  return text;
 }
 
 std::optional<SketchText> read_sketch(std::string_view base64) {

@@ -9,9 +9,9 @@
 
 #include "base/convert.h"
 #include "base/layout.h"
+#include "msprobe/sketch_text.h"
 #include "msprobe/stats.h"
 #include "msprobe/trace.h"
-#include "trace/item/sketch_text.h"
 
 namespace msprobe::trace {
 namespace {

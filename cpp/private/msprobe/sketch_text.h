@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "msprobe/export.h"
 #include "msprobe/stats.h"
 #include "msprobe/tensor_view.h"
 
@@ -21,12 +22,17 @@ struct SketchText {
 
 /// As bytes: they stand in the event log as they are, in JSON as base64. `wide`: sums as double, not as
 /// float.
-std::string sketch_bytes(const stats::Sketch& sketch, const stats::NonFinite& non_finite, bool wide);
+MSPROBE_API std::string sketch_bytes(const stats::Sketch& sketch, const stats::NonFinite& non_finite,
+                                     bool wide);
+
+/// The same as base64.
+MSPROBE_API std::string sketch_text(const stats::Sketch& sketch, const stats::NonFinite& non_finite,
+                                    bool wide);
 
 /// Whether sums of that dtype are kept as double: those of 64-bit types are.
 bool is_wide(std::optional<DType> dtype) noexcept;
 
 /// What sketch_bytes() made, here or in the first form, as base64; nothing for anything else.
-std::optional<SketchText> read_sketch(std::string_view base64);
+MSPROBE_API std::optional<SketchText> read_sketch(std::string_view base64);
 
 }  // namespace msprobe::trace
