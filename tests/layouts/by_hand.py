@@ -110,6 +110,9 @@ def share(tensor: torch.Tensor, dim: int, place: int, parts: int = 0) -> nn.Para
 class ColumnParallel(nn.Module):
     """Its outputs are cut over the ranks."""
 
+    forgets: nn.Module | None = None
+    """Which of them does not sum the gradients of what goes in: of the process, no setting of a module."""
+
     def __init__(self, whole: nn.Linear, place: int) -> None:
         super().__init__()
         self.weight = share(whole.weight, 0, place)
@@ -117,7 +120,8 @@ class ColumnParallel(nn.Module):
 
     def forward(self, x):
         weight = Whole.apply(self.weight, 1) if Ranks.data else self.weight
-        return nn.functional.linear(Copied.apply(x), weight, self.bias)
+        x = x if self is ColumnParallel.forgets else Copied.apply(x)
+        return nn.functional.linear(x, weight, self.bias)
 
 
 class RowParallel(nn.Module):
@@ -132,6 +136,8 @@ class RowParallel(nn.Module):
         weight = Whole.apply(self.weight, 0) if Ranks.data else self.weight
         if self.fault == "bias on each rank":
             return Summed.apply(nn.functional.linear(x, weight, self.bias))
+        if self.fault == "forward of a layer not reduced":
+            return nn.functional.linear(x, weight) + self.bias
         return Summed.apply(nn.functional.linear(x, weight)) + self.bias
 
 
@@ -145,7 +151,10 @@ def cut_over_ranks(model: nn.Module, fault: str) -> nn.Module:
         block.attention.o = RowParallel(block.attention.o, place)
         block.mlp.gate = ColumnParallel(block.mlp.gate, wrong)
         block.mlp.up = ColumnParallel(block.mlp.up, place)
-        block.mlp.down = RowParallel(block.mlp.down, place, fault)
+        everywhere = fault != "forward of a layer not reduced" or block is model.blocks[0]
+        block.mlp.down = RowParallel(block.mlp.down, place, fault if everywhere else "")
+    if fault == "backward of a layer not reduced":
+        ColumnParallel.forgets = model.blocks[0].mlp.up
     return model
 
 

@@ -117,6 +117,8 @@ FAULTS = [
     Pair("tp+sp", 2, fault="norm not reduced", accepts=("norm.weight",)),
     Pair("plain tp", 2, fault="norm not reduced", accepts=("norm.weight",), replicas=True),
     Pair("plain tp", 2, fault="backward not reduced", accepts=("gradient ",)),
+    Pair("plain tp", 2, fault="backward of a layer not reduced", accepts=("blocks.0.norm2",)),
+    Pair("plain tp", 2, fault="forward of a layer not reduced", accepts=("blocks.0.mlp.down",)),
     Pair("plain tp", 2, fault="bias on each rank", accepts=("blocks.0.mlp.down",)),
     # The gate gives the same columns in another order; what they are multiplied with is in its own.
     Pair("plain tp", 2, fault="wrong shard", accepts=("blocks.0.mlp.",)),
