@@ -126,8 +126,9 @@ using ModelChanges = std::map<std::string, double, std::less<>>;
 
 /// Walks over one step of one rank: over the calls, and over the training state where both runs have it.
 /// `distances`: what distances() found. `before`: of the step before, null for the first; without it nothing
-/// explains a difference at the beginning of a step. At most 20000 findings are kept. `observer` is given
-/// every place that differs and has a distance, in the order in which they are looked at.
+/// explains a difference at the beginning of a step. At most 20000 findings of the calls are kept, and as
+/// many of the training state. `observer` is given every place that differs and has a distance, in the order
+/// in which they are looked at.
 MSPROBE_API StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                                const std::vector<Distance>& distances, int step, int rank,
                                const StepWalk* before,

@@ -27,9 +27,8 @@ double apart_at_start(const Json& target, const Json& reference) {
 
 // A gradient went through it.
 bool has_gradients(const Calls& calls, std::uint32_t record) {
-  const trace::RecordName name(calls.name(record));
-  return name.is_backward() || trace::holds_gradients(calls.name(record)) ||
-         calls.target().find(name.with(trace::Direction::kBackward));
+  return is_backward(calls.name(record)) || trace::holds_gradients(calls.name(record)) ||
+         calls.find(record, trace::Direction::kBackward);
 }
 
 double most_of(const Model& model, const std::optional<metrics::TensorFacts>& facts, double at_start) {

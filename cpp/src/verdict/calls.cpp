@@ -133,9 +133,8 @@ void Calls::find_mispaired() {
   }
   for (std::uint32_t i = 0; i < count(); ++i) {  // with its gradients
     if (!is_paired(i) || !is_backward(name(i))) continue;
-    const trace::RecordName backward(name(i));
-    const auto forward = target().find(backward.with(trace::Direction::kForward));
-    if (forward && is_mispaired(static_cast<std::uint32_t>(*forward))) set_aside(i);
+    const auto forward = find(i, trace::Direction::kForward);
+    if (forward && is_mispaired(*forward)) set_aside(i);
   }
 }
 
@@ -174,12 +173,19 @@ operators::Row Calls::operator_of(std::string_view record) const {
   return is_module(record) ? operators::find(module_class(record)) : operators::find(operator_name(record));
 }
 
+std::optional<std::uint32_t> Calls::find(std::uint32_t record, trace::Direction direction) const {
+  const auto found = target().find(trace::RecordName(name(record)).with(direction));
+  return found ? std::optional(static_cast<std::uint32_t>(*found)) : std::nullopt;
+}
+
 std::optional<std::uint32_t> Calls::forward_of(std::uint32_t record) const {
-  const trace::RecordName backward(name(record));
-  if (!backward.is_backward()) return std::nullopt;
-  const auto found = target().find(backward.with(trace::Direction::kForward));
-  if (!found || !is_paired(static_cast<std::uint32_t>(*found))) return std::nullopt;
-  return static_cast<std::uint32_t>(*found);
+  const auto found = is_backward(name(record)) ? find(record, trace::Direction::kForward) : std::nullopt;
+  return found && is_paired(*found) ? found : std::nullopt;
+}
+
+std::optional<std::uint32_t> Calls::backward_of(std::uint32_t record) const {
+  const auto found = is_backward(name(record)) ? std::nullopt : find(record, trace::Direction::kBackward);
+  return found && is_paired(*found) ? found : std::nullopt;
 }
 
 bool Calls::writes_in_place(std::uint32_t record) const {

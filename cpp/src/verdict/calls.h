@@ -36,6 +36,17 @@ using trace::Trace;
 
 inline constexpr std::uint32_t kNoRow = 0xffffffff;
 
+inline bool is_input(trace::Item::Part part) {
+  using Part = trace::Item::Part;
+  return part == Part::kInputArgs || part == Part::kInputKwargs || part == Part::kInput ||
+         part == Part::kParameters;
+}
+
+/// Of an argument that one run alone passes; the other one has the default, which is another number.
+inline bool is_a_number(const trace::Item& item) {
+  return item.value.kind == trace::Scalar::Kind::kInteger || item.value.kind == trace::Scalar::Kind::kFloat;
+}
+
 /// In which part of a step a call is made.
 enum class Zone : std::uint8_t { kModel, kClipping, kOptimizer };
 
@@ -102,8 +113,11 @@ class Calls {
     return is_paired(record) && passes(record) != reference().records()[counterpart(record)].passes;
   }
   operators::Row operator_of(std::string_view record) const;
-  /// The forward record of a backward one, where both runs have it.
+  /// The record of the target of the same call in this direction.
+  std::optional<std::uint32_t> find(std::uint32_t record, trace::Direction direction) const;
+  /// The forward record of a backward one, and the other way, where both runs have it.
   std::optional<std::uint32_t> forward_of(std::uint32_t record) const;
+  std::optional<std::uint32_t> backward_of(std::uint32_t record) const;
   /// Whether it writes into one of its arguments, by name or because it is asked to.
   bool writes_in_place(std::uint32_t record) const;
 

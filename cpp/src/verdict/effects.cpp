@@ -14,20 +14,14 @@ constexpr int kCallsToLookAt = 4;
 
 }  // namespace
 
-const Outcome* Effects::backward_of(std::uint32_t record) const {
-  const trace::RecordName name(calls_.name(record));
-  if (name.is_backward()) return nullptr;
-  const auto backward = calls_.target().find(name.with(trace::Direction::kBackward));
-  const bool has_it = backward && calls_.is_paired(static_cast<std::uint32_t>(*backward));
-  return has_it ? &outcomes_[*backward] : nullptr;
-}
-
 double Effects::in_call(std::uint32_t record, bool decides) const {
   const Outcome& seen = outcomes_[record];
-  const Outcome* const backward =
-      seen.visible >= 1 || !calls_.model().effect_in_backward ? nullptr : backward_of(record);
-  return backward == nullptr ? seen.effect(decides)
-                             : std::max(seen.effect(decides), backward->effect(decides));
+  double effect = seen.effect(decides);
+  if (seen.visible < 1 && calls_.model().effect_in_backward) {
+    if (const auto backward = calls_.backward_of(record))
+      effect = std::max(effect, outcomes_[*backward].effect(decides));
+  }
+  return effect;
 }
 
 // No call makes another result of equal tensors and arguments.
@@ -44,8 +38,8 @@ bool Effects::find_same_kernels() const {
 
 bool Effects::is_of_argument(std::uint32_t record) {
   const auto begins = [](const Outcome& one) { return one.in_is_equal && !one.out_is_equal && one.arrives; };
-  const Outcome* const backward = backward_of(record);
-  if (!begins(outcomes_[record]) && (backward == nullptr || !begins(*backward))) return false;
+  const auto backward = calls_.backward_of(record);
+  if (!begins(outcomes_[record]) && !(backward && begins(outcomes_[*backward]))) return false;
   if (!kernels_are_the_same_) kernels_are_the_same_ = find_same_kernels();
   return *kernels_are_the_same_;
 }

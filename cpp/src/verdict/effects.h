@@ -52,7 +52,6 @@ class Effects {
   double around(std::string_view module, bool of_reference, std::uint32_t next) const;
 
  private:
-  const Outcome* backward_of(std::uint32_t record) const;  // null: none that both runs have
   bool find_same_kernels() const;
 
   const Calls& calls_;

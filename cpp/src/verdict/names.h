@@ -14,12 +14,6 @@
 
 namespace msprobe::verdict {
 
-inline bool is_input(trace::Item::Part part) {
-  using Part = trace::Item::Part;
-  return part == Part::kInputArgs || part == Part::kInputKwargs || part == Part::kInput ||
-         part == Part::kParameters;
-}
-
 /// "blocks.0.attn" of "Module.blocks.0.attn.Attention.forward.0"; empty for anything else.
 std::string module_path(std::string_view record);
 
@@ -31,11 +25,6 @@ std::string operator_name(std::string_view record);
 
 /// The records of the backward calls of a module, of the name of the record of its gradients.
 std::vector<std::uint32_t> backward_calls(const trace::Trace& trace, std::string_view gradients);
-
-/// Of an argument that one run alone passes; the other one has the default, which is another number.
-inline bool is_a_number(const trace::Item& item) {
-  return item.value.kind == trace::Scalar::Kind::kInteger || item.value.kind == trace::Scalar::Kind::kFloat;
-}
 
 inline bool is_module(std::string_view record) { return trace::RecordName(record).has_module_prefix(); }
 inline bool is_backward(std::string_view record) { return trace::RecordName(record).is_backward(); }

@@ -33,7 +33,7 @@ enum class Rule : std::uint8_t {
   kUnknown     // what it is made of cannot be compared: it may be off by anything
 };
 // R5, discrete values, and R7, what is negligible, are parts of these; R8 is of what has no distance
-// (rules.h).
+// (effects.h).
 
 /// A tensor of the reference, as far as the error model looks at it.
 struct Tensor {
