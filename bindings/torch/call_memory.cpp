@@ -3,6 +3,7 @@
 #include "call_memory.h"
 
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -149,9 +150,16 @@ bool CallMemory::says_where(const at::Tensor& tensor) const {
   return type == c10::kBool || (!is_first_ && (type == c10::kLong || type == c10::kInt));
 }
 
+// What a backward pass hands to a function in Python was computed by the engine, whom nobody sees write.
+void CallMemory::note_made_by_engine(const at::Tensor& tensor) {
+  if (torch::autograd::get_current_node() == nullptr || known_.state_of(tensor) != State::kUnknown) return;
+  known_.note_known(tensor);
+}
+
 bool CallMemory::takes(const at::Tensor& tensor) {
   if (!tensor.defined()) return true;
   if (is_result_) return takes_result(tensor);
+  note_made_by_engine(tensor);
   if (read_ == MemoryUse::Read::kNotRead) {
     known_.state_of(tensor);  // whether somebody else has written to it
     return false;

@@ -226,10 +226,13 @@ class DumpSession : public CallObserver,
 
   bool watches_module(const py::object& module) const { return modules_.find(module.ptr()) != nullptr; }
   void pause_module(const py::object& module) { modules_.pause(module.ptr()); }
-  // What a model holds is known when a step begins.
+  // What a model holds when a step begins, and what it and autograd are asked for from outside of recorded
+  // calls. What nobody wrote stays undefined.
   void note_known(const std::vector<at::Tensor>& tensors) {
     if (!session_.wants_evidence_only()) return;
-    for (const at::Tensor& tensor : tensors) memory_.note_known(tensor);
+    for (const at::Tensor& tensor : tensors) {
+      if (memory_.state_of(tensor) != KnownMemory::State::kUndefined) memory_.note_known(tensor);
+    }
   }
 
   void forget_modules() { modules_.clear(); }
@@ -438,9 +441,7 @@ class DumpSession : public CallObserver,
   void note_arguments(const CallArguments& arguments) {
     TensorList given;
     collect_arguments(arguments, given.tensors);
-    for (const at::Tensor& tensor : given.tensors) {
-      if (memory_.state_of(tensor) != KnownMemory::State::kUndefined) memory_.note_known(tensor);
-    }
+    note_known(given.tensors);
   }
 
   void watch_parameters(const py::dict& parameters, const msprobe::dump::Call& module) {

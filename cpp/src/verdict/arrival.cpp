@@ -85,9 +85,13 @@ double arriving_losses(const Calls& calls) {
   return largest;
 }
 
-bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving) {
+bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving,
+             bool is_first_step) {
   if (!(apart.low > calls.model().suspect * arriving) || !calls.model().arrival) return true;
-  if (has_gradients(calls, row.target_record) || calls.item(row).requires_grad.value_or(false)) return false;
+  const Item& item = calls.item(row);
+  const bool is_given = is_input(item.part) && !trace::holds_gradients(calls.name(row.target_record));
+  if (!(is_given && is_first_step) && has_gradients(calls, row.target_record)) return false;
+  if (item.requires_grad.value_or(false)) return false;
   const ItemIndex made = calls.ours().flow().source(row.target);
   return made == kNoItem || !has_gradients(calls, calls.ours().flow().record(made));
 }

@@ -21,7 +21,10 @@ double arriving_losses(const Calls& calls);
 
 /// An error of what requires a gradient, or is one, arrives in some of them, or in the loss. Where these are
 /// far less off, the runs compute the same in two ways, and have something else at this place, or the loss is
-/// not made of it: then it is not suspect, and nothing comes of it. `arriving`: StepWalk::arriving.
-bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving);
+/// not made of it: then it is not suspect, and nothing comes of it. What no gradient goes through is not
+/// excused in the first step: nothing computed it, so it is other data, however little comes of it.
+/// `arriving`: StepWalk::arriving.
+bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving,
+             bool is_first_step);
 
 }  // namespace msprobe::verdict

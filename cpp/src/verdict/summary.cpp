@@ -75,7 +75,7 @@ class Summary {
       const bool is_gradient = is_backward(call) || trace::holds_gradients(call);
       if (is_gradient || calls_.is_mispaired(row.target_record)) continue;
       const Distance& apart = calls_.distance(row);
-      if (apart.low > most && arrives(calls_, row, apart, walk_.arriving)) {
+      if (apart.low > most && arrives(calls_, row, apart, walk_.arriving, is_first_)) {
         walk_.first_differing = calls_.item_name(row);
         return;
       }

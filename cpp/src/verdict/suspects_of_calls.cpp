@@ -107,7 +107,7 @@ class Walk {
   }
 
   bool arrives(const ItemPair& row, const Distance& apart) const {
-    return verdict::arrives(calls_, row, apart, result_.walk.arriving);
+    return verdict::arrives(calls_, row, apart, result_.walk.arriving, before_ == nullptr);
   }
 
   // ---- one call

@@ -86,7 +86,11 @@ class DataDump:
         )
         self._session = adapter.DumpSession(options, stacks=self._section.stacks)
         self._training_state = TrainingState(
-            _diagnosis_kinds(self._section), entrances, averaged, self._session.attach
+            _diagnosis_kinds(self._section),
+            entrances,
+            averaged,
+            self._session.attach,
+            self._session.note_known if only_evidence else None,
         )
         self._steps = WantedSteps(config, STEPS_ENDED)
         self._empty = EmptyDumps(config, self._section)

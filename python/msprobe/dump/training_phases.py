@@ -17,6 +17,7 @@ from msprobe.training.phases import (
     ArrivedGradients,
     watch_backward,
     watch_clipping,
+    watch_returned_gradients,
     watch_scaler,
 )
 
@@ -32,8 +33,14 @@ if TYPE_CHECKING:
 class GradientWatch:
     """Measures `.grad` when it arrives, after each backward, around clipping and before optimizer steps."""
 
-    def __init__(self, parameters: Named, report: TrainingStateFile) -> None:
+    def __init__(
+        self,
+        parameters: Named,
+        report: TrainingStateFile,
+        note_known: Callable[[list[Any]], None] | None = None,
+    ) -> None:
         self._parameters = parameters
+        self._note_known = note_known
         self._names = {id(parameter): name for name, parameter in parameters}
         self._report = report
         self._arrived: dict[str, Any] = {}
@@ -48,6 +55,7 @@ class GradientWatch:
 
     def exchanges(self) -> list[Exchange]:
         return [
+            *(watch_returned_gradients(self._note_known) if self._note_known is not None else ()),
             *watch_backward(lambda *_: self._add_backward()),
             *watch_clipping(self._clipping),
             OptimizerUpdates(lambda optimizer, *_: self._optimizer(optimizer), missed=self._optimizer),
@@ -84,6 +92,8 @@ class GradientWatch:
         if self._arrived:
             record["before_reduction"], self._arrived = self._arrived, {}
         record["after_reduction"] = self._gradients("after backward", self._parameters)
+        if self._note_known is not None:
+            self._note_known([one.grad for _, one in self._parameters if one.grad is not None])
         with self._report.noting("gradients after backward"):
             self._report.append("backward", record)
 

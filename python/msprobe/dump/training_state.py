@@ -58,12 +58,15 @@ class TrainingState:
         entrances: Mapping[int, str] | None = None,
         averaged: Callable[[], Mapping[str, nn.Module]] | None = None,
         attach: Attach | None = None,
+        note_known: Callable[[list[Any]], None] | None = None,
     ) -> None:
         """entrances: paths of parts of the model that are called in its place, by id; more may come.
         averaged: gives the modules that hold averages of its weights, by their names.
         attach: as for TrainingStateFile.
+        note_known: is told of tensors that no recorded call made, and that hold what they are to hold.
         """
         self._averaged = averaged
+        self._note_known = note_known
         self._attach = attach
         self._kinds = tuple(kinds)
         self._entrances: Mapping[int, str] = {} if entrances is None else entrances
@@ -91,7 +94,9 @@ class TrainingState:
                 return
             self.end_step()
         report = TrainingStateFile(path, self._kinds, self._attach)
-        self._step = _Step(self._kinds, model, self._others, report, self._settings, self._entrances)
+        self._step = _Step(
+            self._kinds, model, self._others, report, self._settings, self._entrances, self._note_known
+        )
         if self._averaged is not None and "parameters" in self._kinds:
             self._step.measure_averaged(self._averaged)
         self._step.install_permanent()
@@ -162,8 +167,10 @@ class _Step:
         report: TrainingStateFile,
         settings: ModuleSettings,
         entrances: Mapping[int, str],
+        note_known: Callable[[list[Any]], None] | None,
     ) -> None:
         self.report = report
+        self._note_known = note_known
         self._settings = settings
         self.takes_calls = True
         self._kinds = kinds
@@ -183,7 +190,7 @@ class _Step:
         if {"inputs", "determinism"}.intersection(kinds) and self._models:
             exchanges.append(ModelCalls(self._paths, self._before_call))
         if "gradients" in kinds and self._models:
-            gradients = GradientWatch(parameters, report)
+            gradients = GradientWatch(parameters, report, note_known)
             self._watches.append(gradients)
             with report.noting("hooks of gradients"):
                 exchanges += gradients.exchanges()
@@ -344,6 +351,8 @@ class _Step:
             with self.report.noting("data of the program"), torch_adapter().NoModes():
                 held = self._held.new_tensors()
                 record["data"] = Json(f"{{{members(held.items(), self.report, _data)}}}")
+                if self._note_known is not None:
+                    self._note_known([*_tensors_in((args, kwargs)), *held.values()])
             with self.report.noting("inputs"):
                 self.report.append("inputs", record)
 
@@ -351,6 +360,13 @@ class _Step:
 def _is_computed(tensor: Any) -> bool:
     """In this step: what one part of a model gives to the next one is no data."""
     return tensor.grad_fn is not None
+
+
+def _tensors_in(values: object) -> list[Any]:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor)]
 
 
 def _data(name: str) -> str:

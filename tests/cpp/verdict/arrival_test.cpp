@@ -57,6 +57,18 @@ TEST_CASE("arrival: nothing comes of what requires a gradient, where the loss is
   CHECK(Step{.result = 1, .loss = 1, .has_backward = false, .requires_grad = true}.is_found());
 }
 
+TEST_CASE("arrival: data that differ are other data, however little comes of them") {
+  const auto run = [](double data) {
+    return steps::Run{call("Torch.where.0.forward", tensor({2 + data}), tensor({3})) + ", " +
+                          call("Torch.where.0.backward", tensor({9}), tensor({8})),
+                      R"("gradients_at_optimizer": [{"gradients": {"w": )" + entry({1}) + "}}]"};
+  };
+  const StepWalk step = walk(run(1), run(0));
+  CHECK(step.arriving < 1e-6);
+  REQUIRE(step.findings.size() == 1);
+  CHECK(step.findings[0].name == "Torch.where.0.forward.input.0");
+}
+
 TEST_CASE("arrival: an error that is as small as what arrives is looked at") {
   CHECK(Step{.result = 1e-4, .gradient = 5e-5}.is_found());
   CHECK_FALSE(Step{.result = 1e-3, .gradient = 5e-7}.is_found());

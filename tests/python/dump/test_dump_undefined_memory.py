@@ -302,3 +302,54 @@ def test_what_collectives_write_is_no_input(tmp_path):
         results = [name for name in first if name.startswith("Distributed.all_gather_into_tensor")]
         assert all(first[name]["output"][0]["Norm"] is not None for name in results)
         assert len(results) == 4
+
+
+def test_what_a_model_is_given_and_what_autograd_returns_is_measured(tmp_path):
+    """No recorded call made these: the script did before the step, or the engine."""
+    import torch
+    from msprobe.config import load_config
+    from msprobe.dump.data_dump import DataDump
+
+    class Teacher(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 4)
+
+        def forward(self, x: Any, teacher: Any) -> Any:
+            return torch.where(teacher[1][0].view(-1, 1), teacher[0][:, 1], self.linear(x))
+
+    class Reversed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return gradient.neg()
+
+    model = Teacher()
+    settings = {
+        "task": "statistics",
+        "dump_path": str(tmp_path / "dump"),
+        "level": "mix",
+        "statistics": {"diagnosis": ["all"]},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    dump = DataDump(load_config(tmp_path / "config.json"), only_evidence=True)
+    x, frames, coins = torch.ones(3, 4), torch.ones(3, 2, 4), torch.ones(2, 3, dtype=torch.bool)
+    dump.start(model)
+    out = model(x, teacher=(frames, coins)).sum() + model.linear.weight.sum()
+    (gradient,) = torch.autograd.grad(out, model.linear.weight, retain_graph=True)
+    gradient.transpose(0, 1)
+    Reversed.apply(out).backward()
+    torch.stack([model.linear.bias.grad])
+    dump.stop()
+    dump.close()
+    data = data_of(tmp_path)
+    for record, argument in (
+        ("Torch.where.0.forward", lambda given: given[1]),
+        ("Tensor.transpose.0.forward", lambda given: given[0]),
+        ("Tensor.neg.0.forward", lambda given: given[0]),
+        ("Torch.stack.0.forward", lambda given: given[0][0]),
+    ):
+        assert argument(data[record]["input_args"])["Max"] is not None, record

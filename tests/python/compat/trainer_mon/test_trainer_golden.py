@@ -24,7 +24,8 @@ def same_cell(ours: str, theirs: str) -> bool:
         a, b = float(ours), float(theirs)
     except ValueError:
         return ours == theirs
-    return (math.isnan(a) and math.isnan(b)) or abs(a - b) <= 1e-6 * max(1.0, abs(b))
+    # Torch's kernels round differently on each kind of processor; cells have six digits.
+    return (math.isnan(a) and math.isnan(b)) or abs(a - b) <= 1e-5 * max(1.0, abs(b))
 
 
 def check_file(ours: Path, theirs: Path) -> None:
