@@ -111,7 +111,9 @@ std::optional<Sketch> sketch_of(std::span<const Summary> parts) {
   });
   const std::int64_t count = counted(parts, finite);
   whole.mean = count > 0 ? sum / static_cast<double>(count) : 0;
-  for (const Summary& part : parts) whole.digest += part.count > 0 ? part.sketch->digest : 0;
+  for (const Summary& part : parts) {
+    if (part.sketch && part.count > 0) whole.digest += part.sketch->digest;
+  }
   return whole;
 }
 
@@ -185,7 +187,9 @@ std::optional<Summary> added_up(std::span<const Summary> summands) {
   constexpr std::array<std::int64_t, 1> kShape{known.size()}, kStrides{1};
   SummaryOptions options;
   options.sketch = true;
-  sketch.digest = summarize({known.data(), DType::kFloat64, kShape, kStrides}, options).sketch->digest;
+  const std::optional<Sketch> of_known =
+      summarize({known.data(), DType::kFloat64, kShape, kStrides}, options).sketch;
+  if (of_known) sketch.digest = of_known->digest;
   Summary whole;
   whole.count = summands.front().count;
   whole.mean = sketch.mean;

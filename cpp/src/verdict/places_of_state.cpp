@@ -152,7 +152,7 @@ class StateWalk {
       ++walk().differing;
       const std::string name = moment.prefix + entry.name;
       const Measured measured =
-          found_.measure(place_of_entry(entry), source.distance, true, [&] { return name; });
+          found_.measure(place_of_entry(entry), source.distance, true, [&] { return std::string(name); });
       if (measured.strength < 1) continue;
       Finding& finding = found_.add(moment.kind, moment.phase, name, {moment.reason, {entry.name}}, measured);
       finding.module = module_of(entry.of);
@@ -539,7 +539,10 @@ class StateWalk {
       for (const Json& one : group["parameters"].items()) {
         const std::string name(one.text());
         const auto entry = by_name_.find(name);
-        if (entry == by_name_.end() || !entry->second->facts) continue;
+        if (entry == by_name_.end()) continue;
+        if (!entry->second->facts) continue;
+        metrics::TensorFacts facts = *entry->second->facts;
+        facts.checksum = {};  // of a file that may be closed by the next step
         Left& left = walk().left[name];
         const double error = entry->second->apart().expected;
         left.error = std::isfinite(error) ? error : 0;
@@ -553,8 +556,7 @@ class StateWalk {
               left.error_of_step = std::max(left.error_of_step, apart.error());
           }
         }
-        metrics::TensorFacts& known = walk().parameters[name] = *entry->second->facts;
-        known.checksum = {};  // of a file that may be closed by then
+        walk().parameters.insert_or_assign(name, facts);
       }
     }
   }

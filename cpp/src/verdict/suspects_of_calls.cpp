@@ -89,7 +89,7 @@ class Walk {
               found_.add(kind, phase_of(record), calls_.item_name(row), std::move(because), measured));
   }
 
-  Finding& add_values(std::uint32_t record, std::string name, std::string ours, std::string theirs) {
+  Finding& add_values(std::uint32_t record, const std::string& name, std::string ours, std::string theirs) {
     Finding& finding =
         at(record, found_.add_values(FindingKind::kArgument, phase_of(record), name, Reason::kValues, {name},
                                      std::move(ours), std::move(theirs)));
@@ -204,9 +204,9 @@ class Walk {
     finding.effect = kInfinity;  // a gradient is missing, which is no number
   }
 
-  void add_value(std::uint32_t record, std::string name, std::string ours, std::string theirs,
+  void add_value(std::uint32_t record, const std::string& name, std::string ours, std::string theirs,
                  Unmeasured how) {
-    add_values(record, std::move(name), std::move(ours), std::move(theirs));
+    add_values(record, name, std::move(ours), std::move(theirs));
     how.finding = walk().findings.size() - 1;
     unmeasured_.push_back(how);
   }

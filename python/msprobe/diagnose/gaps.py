@@ -32,8 +32,8 @@ def of_runs(reference: RunFolder, target: RunFolder) -> list[LeftOut]:
     return [replace(one, is_difference=False) for one in found]
 
 
-def of_gradients(verdict: Verdict, offset: int) -> Iterator[LeftOut]:
-    """What a comparison of gradients did not compare."""
+def of_gradients(verdict: Verdict, offset: int, calls: int) -> Iterator[LeftOut]:
+    """What a comparison of gradients did not compare. calls: of optimizers in a step."""
     inputs = verdict.inputs
     for side, ranks in (
         ("reference", inputs.ranks_only_in_reference),
@@ -43,10 +43,11 @@ def of_gradients(verdict: Verdict, offset: int) -> Iterator[LeftOut]:
             yield only_in(side, rank=rank)
     for one in verdict.ranks:
         if one.problem is None:
-            for step in one.steps_only_in_reference:
+            for step in sorted({step // calls for step in one.steps_only_in_reference}):
                 if step >= offset:
                     yield only_in("reference", step, one.rank)
-            for step in one.steps_only_in_target:
+            for step in sorted({step // calls for step in one.steps_only_in_target}):
                 yield only_in("target", step, one.rank)
     for finding in verdict.not_compared:
-        yield left_out(rounded(finding.reason), finding.step, finding.rank)
+        at = None if finding.step is None else finding.step // calls
+        yield left_out(rounded(finding.reason), at, finding.rank)

@@ -30,7 +30,7 @@ from msprobe.files.left_out import LeftOut, left_out, only_in
 from msprobe.files.loss_files import is_loss_file
 from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.files.ranges import which_ranks
-from msprobe.files.run_folder import offset_of
+from msprobe.files.run_folder import offset_of, optimizer_calls_of
 from msprobe.native import Error, NothingToCompare, log
 from msprobe.terminal.progress import Working
 
@@ -263,17 +263,23 @@ class Comparison:
     def _gradients(self) -> PartResult:
         from msprobe.grad_probe.comparator import compare_ranks as compare_gradients
 
+        # Where both runs do, else each call of an optimizer counts as a step.
+        calls = optimizer_calls_of(self._a.path)
+        calls = calls if calls == optimizer_calls_of(self._b.path) else 1
         result = compare_gradients(
             *self._gradient_records(),
             self._output / "gradients",
             pictures=False,
             show_progress=self._options.shows_progress,
-            offset=self.offset,
+            offset=self.offset * calls,
         )
         verdict = result.verdict
         explained = self._explained_steps(with_gradients=True)
-        suspicious = [finding for finding in verdict.suspicious if finding.step not in explained]
-        apart = tuple(of_gradients(verdict, self.offset))
+        found = [
+            replace(one, step=None if one.step is None else one.step // calls) for one in verdict.suspicious
+        ]
+        suspicious = [finding for finding in found if finding.step not in explained]
+        apart = tuple(of_gradients(verdict, self.offset, calls))
         # Summands, which the dump has the sums of; copies, which the replica check looks at.
         if self.is_joined:
             apart = tuple(replace(one, is_difference=False) for one in apart)
@@ -290,7 +296,7 @@ class Comparison:
             )
         first = next(iter(suspicious), None)
         missing = [*apart, *(self.dump_result.left_out if self.dump_result else ())]
-        steps = sorted({step for rank in verdict.ranks for step in rank.steps})
+        steps = sorted({step // calls for rank in verdict.ranks for step in rank.steps})
         return PartResult(
             "gradients",
             "differ" if suspicious else "equal" if result.same or self.is_joined else "incomplete",

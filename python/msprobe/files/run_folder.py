@@ -70,20 +70,37 @@ def first_step_of(path: Path) -> int:
     """How many steps the optimizer had made when a run began, which was resumed; 0: none, or it is not known.
     `path` may also be a part of the run.
     """
+    return first_step_in(_content_of(path))
+
+
+def first_step_in(content: object) -> int:
+    """The same of what a file run.rank{R}.json holds."""
+    return _count(content, "first_step")
+
+
+def optimizer_calls_of(path: Path) -> int:
+    """How many optimizers step in each step of a run, as those of a GAN: gradient records count their calls.
+    1 where that is not known, or another number in some steps. `path` may also be a part of the run.
+    """
+    content = _content_of(path)
+    steps, calls = _count(content, "steps"), _count(content, "optimizer_steps")
+    return calls // steps if steps > 0 and calls > 0 and calls % steps == 0 else 1
+
+
+def _content_of(path: Path) -> object:
     for folder in (path, path.parent):
         with contextlib.suppress(OSError, ValueError, RecursionError):
             names = sorted(name for name in os.listdir(folder) if RUN_FILE.fullmatch(name))
             if not names:
                 continue
             with open_to_read(folder / names[0]) as file:
-                return first_step_in(json.loads(file.read(_LARGEST_RUN_FILE)))
-    return 0
+                return json.loads(file.read(_LARGEST_RUN_FILE))
+    return None
 
 
-def first_step_in(content: object) -> int:
-    """The same of what a file run.rank{R}.json holds."""
-    step = content.get("first_step") if isinstance(content, dict) else 0
-    return step if type(step) is int and 0 <= step < 1 << 62 else 0
+def _count(content: object, key: str) -> int:
+    count = content.get(key) if isinstance(content, dict) else 0
+    return count if type(count) is int and 0 <= count < 1 << 62 else 0
 
 
 def offset_of(target: Path, reference: Path, asked: int | None) -> int:

@@ -43,28 +43,19 @@ for step in range(first, 6):
 """
 
 
+def record(folder, script, name, steps, *words):
+    (folder / "train.py").write_text(script)
+    options = ["--quiet", "-o", name, "--steps", steps]
+    command = [sys.executable, "-m", "msprobe", "run", *options, "train.py", *words]
+    subprocess.run(command, cwd=folder, check=True)
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("resumed")
-    (folder / "train.py").write_text(SCRIPT)
-    for name, steps, words in (
-        ("straight", "0-5", ()),
-        ("resumed", "0-2", ("--resume",)),
-        ("faulty", "0-2", ("--resume", "--fault")),
-    ):
-        command = [
-            sys.executable,
-            "-m",
-            "msprobe",
-            "run",
-            "--quiet",
-            "-o",
-            name,
-            "--steps",
-            steps,
-            "train.py",
-        ]
-        subprocess.run([*command, *words], cwd=folder, check=True)
+    record(folder, SCRIPT, "straight", "0-5")
+    record(folder, SCRIPT, "resumed", "0-2", "--resume")
+    record(folder, SCRIPT, "faulty", "0-2", "--resume", "--fault")
     return folder
 
 
@@ -80,6 +71,27 @@ def test_a_resumed_run_follows(runs, tmp_path, capsys):
     assert diagnose([str(runs / "straight"), str(runs / "resumed"), "-o", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
     assert "the target begins at step 3 of the reference" in said
+    parts = {one["part"]: one for one in json.loads((tmp_path / "out/diagnose.json").read_text())["parts"]}
+    assert parts["dump"]["steps"] == parts["losses"]["steps"] == parts["gradients"]["steps"] == [3, 4, 5]
+
+
+def test_a_step_of_two_optimizers_is_one_step(tmp_path):
+    """A gradient record counts the calls of optimizers."""
+    two = (
+        SCRIPT.replace(
+            "optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)",
+            "optimizer = torch.optim.AdamW(net[0].parameters(), lr=1e-2)\n"
+            "other = torch.optim.SGD(net[1:].parameters(), lr=1e-2)",
+        )
+        .replace("    optimizer.step()\n", "    optimizer.step()\n    other.step()\n")
+        .replace("optimizer.zero_grad", "net.zero_grad")
+    )
+    record(tmp_path, two, "straight", "0-11")
+    record(tmp_path, two, "resumed", "0-5", "--resume")
+    assert (
+        diagnose([str(tmp_path / name) for name in ("straight", "resumed")] + ["-o", str(tmp_path / "out")])
+        == 0
+    )
     parts = {one["part"]: one for one in json.loads((tmp_path / "out/diagnose.json").read_text())["parts"]}
     assert parts["dump"]["steps"] == parts["losses"]["steps"] == parts["gradients"]["steps"] == [3, 4, 5]
 
