@@ -150,10 +150,12 @@ bool CallMemory::says_where(const at::Tensor& tensor) const {
   return type == c10::kBool || (!is_first_ && (type == c10::kLong || type == c10::kInt));
 }
 
-// What a backward pass hands to a function in Python was computed by the engine, whom nobody sees write.
+// What a backward pass hands to a function in Python was computed by the engine, whom nobody sees write. Not
+// so in hooks of parameters, which may fill a bucket: behind their node nothing comes.
 void CallMemory::note_made_by_engine(const at::Tensor& tensor) {
-  if (torch::autograd::get_current_node() == nullptr || known_.state_of(tensor) != State::kUnknown) return;
-  known_.note_known(tensor);
+  const auto node = torch::autograd::get_current_node();
+  if (node == nullptr || node->num_outputs() == 0) return;
+  if (known_.state_of(tensor) == State::kUnknown) known_.note_known(tensor);
 }
 
 bool CallMemory::takes(const at::Tensor& tensor) {

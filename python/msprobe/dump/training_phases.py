@@ -9,6 +9,7 @@ import json
 import types
 from typing import TYPE_CHECKING, Any
 
+from msprobe.native import torch_adapter
 from msprobe.training.json_text import Json
 from msprobe.training.measurement import entries, groups, measure, members
 from msprobe.training.optimizer import OptimizerUpdates
@@ -93,7 +94,8 @@ class GradientWatch:
             record["before_reduction"], self._arrived = self._arrived, {}
         record["after_reduction"] = self._gradients("after backward", self._parameters)
         if self._note_known is not None:
-            self._note_known([one.grad for _, one in self._parameters if one.grad is not None])
+            with self._report.noting("gradients after backward"), torch_adapter().NoModes():
+                self._note_known([one.grad for _, one in self._parameters if one.grad is not None])
         with self._report.noting("gradients after backward"):
             self._report.append("backward", record)
 
