@@ -152,21 +152,23 @@ bool CallMemory::says_where(const at::Tensor& tensor) const {
 
 // What a backward pass hands to a function in Python was computed by the engine, whom nobody sees write. Not
 // so in hooks of parameters, which may fill a bucket: behind their node nothing comes.
-void CallMemory::note_made_by_engine(const at::Tensor& tensor) {
+State CallMemory::state_of(const at::Tensor& tensor) {
+  const State state = known_.state_of(tensor);
+  if (state != State::kUnknown) return state;
   const auto node = torch::autograd::get_current_node();
-  if (node == nullptr || node->num_outputs() == 0) return;
-  if (known_.state_of(tensor) == State::kUnknown) known_.note_known(tensor);
+  if (node == nullptr || node->num_outputs() == 0) return state;
+  known_.note_known(tensor);
+  return State::kKnown;
 }
 
 bool CallMemory::takes(const at::Tensor& tensor) {
   if (!tensor.defined()) return true;
   if (is_result_) return takes_result(tensor);
-  note_made_by_engine(tensor);
   if (read_ == MemoryUse::Read::kNotRead) {
-    known_.state_of(tensor);  // whether somebody else has written to it
+    state_of(tensor);  // whether somebody else has written to it
     return false;
   }
-  const State state = known_.state_of(tensor);
+  const State state = state_of(tensor);
   if (read_ == MemoryUse::Read::kMoved && !says_where(tensor)) {
     State& moved = is_first_ && use_.fills_places(arguments_) ? filled_ : moved_;
     moved = std::max(moved, state);

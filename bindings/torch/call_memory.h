@@ -94,7 +94,7 @@ class CallMemory {
  private:
   /// An index or a mask: elements are moved by it, and it is moved nowhere. No later call would show it.
   bool says_where(const at::Tensor& tensor) const;
-  void note_made_by_engine(const at::Tensor& tensor);
+  msprobe::torch_adapter::KnownMemory::State state_of(const at::Tensor& tensor);
   bool takes_result(const at::Tensor& tensor);
   void fill_place();
 

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "verdict/findings.h"
+
 namespace msprobe::verdict {
 namespace {
 
 using operators::Gain;
-
-// A bound against hostile files: each may be a finding.
-constexpr std::size_t kMostGroups = 20000;
 
 // Whether a run would have recorded a call of the other one: a level has modules, functions, or both.
 bool would_have(const Trace& trace, const Trace& other, std::string_view name) {
@@ -74,7 +73,7 @@ void Unpaired::add(std::uint32_t record, std::uint32_t next, bool is_missing) {
                        groups_[*last].around == place.around &&
                        is_backward(groups_[*last].name) == is_backward(call);
   if (!goes_on) {
-    if (groups_.size() == kMostGroups) return;
+    if (groups_.size() == kMostFindings) return;  // each may be one
     UnpairedCalls group;
     group.name = place.outermost;
     group.first = record;

@@ -23,7 +23,7 @@ from msprobe.training.phases import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from msprobe.dump.training_state_file import TrainingStateFile
     from msprobe.hooks.functions import Exchange
@@ -56,7 +56,7 @@ class GradientWatch:
 
     def exchanges(self) -> list[Exchange]:
         return [
-            *(watch_returned_gradients(self._note_known) if self._note_known is not None else ()),
+            *watch_returned_gradients(self._note),
             *watch_backward(lambda *_: self._add_backward()),
             *watch_clipping(self._clipping),
             OptimizerUpdates(lambda optimizer, *_: self._optimizer(optimizer), missed=self._optimizer),
@@ -93,11 +93,15 @@ class GradientWatch:
         if self._arrived:
             record["before_reduction"], self._arrived = self._arrived, {}
         record["after_reduction"] = self._gradients("after backward", self._parameters)
-        if self._note_known is not None:
-            with self._report.noting("gradients after backward"), torch_adapter().NoModes():
-                self._note_known([one.grad for _, one in self._parameters if one.grad is not None])
+        self._note(parameter.grad for _, parameter in self._parameters)
         with self._report.noting("gradients after backward"):
             self._report.append("backward", record)
+
+    def _note(self, gradients: Iterable[Any]) -> None:
+        """That the engine made them."""
+        if self._note_known is not None:
+            with self._report.noting("gradients that were made"), torch_adapter().NoModes():
+                self._note_known([gradient for gradient in gradients if gradient is not None])
 
     def _clipping(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if self._clips:  # one function by another

@@ -20,7 +20,7 @@ from msprobe.hooks.functions import Hooks
 from msprobe.native import import_torch, log, torch_adapter
 from msprobe.training.job_layout import job_layout
 from msprobe.training.json_text import Json, json_text
-from msprobe.training.measurement import entries, has_numbers, members
+from msprobe.training.measurement import entries, has_numbers, members, tensors_in
 from msprobe.training.model_parts import named_buffers, named_modules, named_parameters, parameters
 from msprobe.training.phases import ModelCalls, inside_of_backward
 from msprobe.training.running_program import held_tensors
@@ -352,7 +352,7 @@ class _Step:
                 held = self._held.new_tensors()
                 record["data"] = Json(f"{{{members(held.items(), self.report, _data)}}}")
                 if self._note_known is not None:
-                    self._note_known([*_tensors_in((args, kwargs)), *held.values()])
+                    self._note_known([*tensors_in((args, kwargs)), *held.values()])
             with self.report.noting("inputs"):
                 self.report.append("inputs", record)
 
@@ -360,13 +360,6 @@ class _Step:
 def _is_computed(tensor: Any) -> bool:
     """In this step: what one part of a model gives to the next one is no data."""
     return tensor.grad_fn is not None
-
-
-def _tensors_in(values: object) -> list[Any]:
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor)]
 
 
 def _data(name: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.experiment import updates
 from msprobe.native import log
 from msprobe.recording.recorder import QuietRecorder
+from msprobe.training.measurement import tensors_in
 from msprobe.training.model_parts import named_modules, plain_name
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class AlongTheTraining(QuietRecorder):
 
     def called(self, args: Any, kwargs: Any) -> None:
         """Before a call of a model."""
-        tensors = _tensors_in((args, kwargs))
+        tensors = tensors_in((args, kwargs))
         if _is_same_call(tensors, self._last):
             return
         number, self.calls, self._last = self.calls, self.calls + 1, tensors
@@ -103,14 +104,6 @@ def modules_of(models: list[Any]) -> dict[str, Any]:
         for name, module in named_modules(model):
             found.setdefault(name, module)
     return found
-
-
-def _tensors_in(values: Any) -> list[Any]:
-    """All tensors in containers, in their order."""
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor)]
 
 
 def _is_same_call(tensors: list[Any], last: list[Any]) -> bool:

@@ -17,6 +17,7 @@ from msprobe.experiment import kept, updates
 from msprobe.experiment.at_modules import AtModules, in_place_of_weights, weights_of
 from msprobe.experiment.ending import end_process
 from msprobe.experiment.made_again import MadeAgain, given_to, make_again, write_made_again
+from msprobe.training.measurement import tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
@@ -92,7 +93,7 @@ class ModuleKeeper(AtModules):
 
             def call(tensors: list[Any], module: Any = module, given: Any = (args, kwargs)) -> list[Any]:
                 args, kwargs = _with_tensors(given, lambda number, _: tensors[number])
-                return _tensors_of(module(*args, **kwargs))
+                return tensors_in(module(*args, **kwargs))
 
             found.append(make_again(module, place, call, self._tensors, other))
         write_made_again(self._folder, found)
@@ -101,7 +102,7 @@ class ModuleKeeper(AtModules):
         identity, module, place = _functions()[0], self.modules[path], f"{path}:{number}"
         weights = {}
         if path and self.step == self._first:
-            self._tensors.update(given_to(place, module, _tensors_of((args, kwargs))))
+            self._tensors.update(given_to(place, module, tensors_in((args, kwargs))))
             self._arguments[place] = args, kwargs
         if path:  # of the model itself only what it returns is of interest
             args, kwargs = _with_tensors(
@@ -180,11 +181,11 @@ class Transplant(AtModules):
         copies = _with_tensors((args, kwargs), lambda _, one: one.detach().clone())
         with torch.no_grad():
             result = call(*copies[0], **copies[1])
-        inputs = _tensors_of((args, kwargs))
+        inputs = tensors_in((args, kwargs))
         given = [(f"{place}.input.{number}", one) for number, one in enumerate(inputs)]
         given += [(f"{place}.weight.{name}", one) for name, (one, _) in weights_of(module).items()]
         given = [(name, one) for name, one in given if one.requires_grad]
-        made = _tensors_of(result)
+        made = tensors_in(result)
         if len(made) != len(flags):
             end_process(f"{path}: returns {len(made)} tensors, in {self._changes[path].value} {len(flags)}")
         new = [self._in_place_of(path, f"{place}.output.{n}", one) for n, one in enumerate(made)]
@@ -288,13 +289,6 @@ def _functions() -> list[Any]:
 
     _made.extend((Identity, Known))
     return _made
-
-
-def _tensors_of(values: Any) -> list[Any]:
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    return [one for one in tree_leaves(values) if isinstance(one, torch.Tensor)]
 
 
 def _with_tensors(values: Any, exchange: Callable[[int, Any], Any]) -> Any:

@@ -114,16 +114,18 @@ def _folded(tensor: Any, op: Any, group: Any, say: Callable[[str], None]) -> Any
     if op == ReduceOp.PREMUL_SUM:  # the operation, and what each rank multiplies with first
         own = own * op.__getstate__()[1]
     parts = [torch.empty_like(own) for _ in range(ranks)]
+
+    def cannot_gather(why: str) -> None:
+        say(f"back end {distributed.get_backend(group)}: cannot gather ({why}): a sum {_NOT_FOLDED}")
+
+    if _is_put_off(group):
+        return cannot_gather("several collectives are put together to one")
     try:
-        if _is_put_off(group):
-            raise NotImplementedError("several collectives are put together to one")
         distributed.all_gather(parts, own, group=group)
     except torch.OutOfMemoryError:  # on this rank alone
         raise
     except RuntimeError as error:  # where the job is at its end, what the back end does next says so
-        why = str(error).partition("\n")[0][:200]
-        say(f"back end {distributed.get_backend(group)}: cannot gather ({why}): a sum {_NOT_FOLDED}")
-        return None
+        return cannot_gather(str(error).partition("\n")[0][:200])
     total = parts[0]
     for part in parts[1:]:
         total += part

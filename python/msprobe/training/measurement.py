@@ -171,6 +171,14 @@ def has_numbers(tensor: Any) -> bool:
     return not tensor.is_meta and not isinstance(tensor, fake)
 
 
+def tensors_in(values: object) -> list[Any]:
+    """All tensors in containers, in their order."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor)]
+
+
 def entries(
     path: str, value: object, depth: int = 0, *, leaves_out: Callable[[Any], bool] = lambda _: False
 ) -> Iterator[tuple[str, Json]]:

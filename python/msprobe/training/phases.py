@@ -138,13 +138,13 @@ def watch_gradients(after: Callable[[tuple[Any, ...], dict[str, Any]], None]) ->
     return _outermost([torch.autograd.backward, torch.autograd.grad], after)
 
 
-def watch_returned_gradients(after: Callable[[list[Any]], None]) -> list[CallWatch]:
-    """Calls `after(gradients)` with what torch.autograd.grad returns."""
+def watch_returned_gradients(after: Callable[[tuple[Any, ...]], None]) -> list[CallWatch]:
+    """Calls `after(gradients)` with what torch.autograd.grad returns, None among them."""
     import torch
 
     def observe(original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = original(*args, **kwargs)
-        after([gradient for gradient in result if gradient is not None])
+        after(result)
         return result
 
     return _watches([torch.autograd.grad], observe)
