@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "msprobe/metrics.h"
+#include "msprobe/sketch_text.h"
 #include "msprobe/trace_compare.h"
 
 namespace msprobe::verdict {
@@ -18,6 +19,20 @@ constexpr std::size_t kLeastDigitsOfOne = 8;  // of a single element
 void mix(std::uint64_t& key, std::string_view text) {
   key = (key ^ std::hash<std::string_view>{}(text)) * 0x9E3779B97F4A7C15U;
   key ^= key >> 29;
+}
+
+// The same of items that are equal in shape, dtype and sketch as well.
+std::uint64_t whole_key(const trace::Trace& trace, const trace::Item& item, std::uint64_t key) {
+  for (const trace::Text part : {item.shape, item.dtype, item.sketch}) mix(key, trace.text(part));
+  return key;
+}
+
+// Of one shape and dtype, and other digests: as a gradient before and after next to nothing was added to it,
+// which statistics do not tell apart.
+bool is_another(const trace::Trace& trace, const trace::Item& a, const trace::Item& b) {
+  if (trace.text(a.shape) != trace.text(b.shape) || trace.text(a.dtype) != trace.text(b.dtype)) return false;
+  const auto one = trace::read_sketch(trace.text(a.sketch)), other = trace::read_sketch(trace.text(b.sketch));
+  return one && other && one->has_digest && other->has_digest && one->sketch.digest != other->sketch.digest;
 }
 
 }  // namespace
@@ -44,21 +59,25 @@ Flow::Flow(const trace::Trace& trace)
       firsts_(trace.all_items().size(), kNoItem),
       records_(trace.all_items().size(), 0) {
   std::unordered_map<std::uint64_t, ItemIndex> last;
-  last.reserve(trace.all_items().size());
+  last.reserve(2 * trace.all_items().size());
   for (std::uint32_t r = 0; r < trace.records().size(); ++r) {
     const trace::Record& record = trace.records()[r];
     for (ItemIndex i = record.first_item; i < record.first_item + record.item_count; ++i) {
       records_[i] = r;
       firsts_[i] = i;
-      const std::uint64_t key = value_key(trace, trace.all_items()[i]);
+      const trace::Item& item = trace.all_items()[i];
+      const std::uint64_t key = value_key(trace, item);
       if (key == 0) continue;
-      const auto [place, is_new] = last.try_emplace(key, i);
-      if (!is_new) {
-        sources_[i] = place->second;
-        firsts_[i] = firsts_[place->second];
-        followers_[place->second] = i;
+      const std::uint64_t whole = whole_key(trace, item, key);
+      auto earlier = last.find(key);
+      if (earlier != last.end() && is_another(trace, trace.all_items()[earlier->second], item))
+        earlier = last.find(whole);
+      if (earlier != last.end()) {
+        sources_[i] = earlier->second;
+        firsts_[i] = firsts_[earlier->second];
+        followers_[earlier->second] = i;
       }
-      place->second = i;
+      last[whole] = last[key] = i;
     }
   }
 }

@@ -281,11 +281,14 @@ class Walk {
     const std::uint32_t known = calls_.theirs().row_of(source);
     if (known == kNoRow || calls_.row(known).target_record == row.target_record) return;
     const std::string from = calls_.item_name(calls_.row(known));
-    finding.kind = FindingKind::kInPlace;
     finding.because = {{Reason::kNotTheSame, {finding.name, from}}};
+    // What no call made may be two tensors of equal values, as masks of two layers.
+    const ItemIndex first = calls_.theirs().flow().first(source);
+    if (!is_input(calls_.reference().all_items()[first].part)) finding.kind = FindingKind::kInPlace;
     if (ours == kNoItem) return;
     const std::uint32_t writer = calls_.ours().flow().record(ours);
     if (calls_.writes_in_place(writer)) {
+      finding.kind = FindingKind::kInPlace;
       finding.because = {{Reason::kWritten, {finding.name, from, std::string(calls_.name(writer))}}};
       finding.record = calls_.name(writer);
       finding.operator_name = operator_name(calls_.name(writer));

@@ -158,7 +158,9 @@ def _in_order(causes: list[Cause], dump: PartResult | None) -> list[Cause]:
         causes = [cause for cause in causes if cause not in doubtful]
     else:
         doubtful = []
-    in_time = [cause for cause in causes if cause.stage in ("configuration", "data", "initial weights")]
+    # Causes of a dump are in the order of execution: none comes before the first of them.
+    behind = dump.causes[1:] if dump is not None and dump.causes[:1] and not _is_set_up(dump.causes[0]) else []
+    in_time = [cause for cause in causes if _is_set_up(cause) and cause not in behind]
     later = [cause for cause in causes if cause not in in_time]
     in_time.sort(key=lambda cause: (_ORDER[cause.stage], -cause.confidence))
     later.sort(key=lambda cause: (cause.step or 0, cause.part != "dump", -cause.confidence))
@@ -194,6 +196,10 @@ def _is_refuted(cause: Cause, dump: PartResult) -> bool:
     if cause.name.startswith(_RANDOM):
         return seen not in ("data", "initial weights")  # what generators draw
     return cause.stage in ("data", "initial weights", seen) or cause.name.startswith(_OF_MODEL)
+
+
+def _is_set_up(cause: Cause) -> bool:
+    return cause.stage in ("configuration", "data", "initial weights")
 
 
 def _is_setting(cause: Cause) -> bool:

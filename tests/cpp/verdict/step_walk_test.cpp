@@ -7,7 +7,6 @@
 #include <string>
 
 #include "catch.h"
-#include "verdict/flow.h"
 #include "verdict/places.h"
 #include "verdict/state_entry.h"
 #include "verdict/steps.h"
@@ -475,44 +474,6 @@ TEST_CASE("passes: a backward is made of all before where an earlier pass was co
   CHECK_FALSE(is_found(2, 2));
   CHECK_FALSE(is_found(1, 2));  // records of different passes
   CHECK_FALSE(is_found(2, 1));
-}
-
-// ---- values
-
-TEST_CASE("flow: a view is the tensor that it was made of, and few digits tell nothing") {
-  const auto trace = [](std::string_view max, std::string_view min) {
-    const std::string numbers = R"(", "Max": )" + std::string(max) + R"(, "Min": )" + std::string(min) +
-                                R"(, "Mean": 0.5, "Norm": 3.5)";
-    const auto shaped = [&](const std::string& shape) {
-      return R"({"type": "torch.Tensor", "shape": )" + shape + R"(, "dtype": "torch.float32)" + numbers + "}";
-    };
-    return trace::parse_trace(R"({"task": "statistics", "level": "L1", "data": {)" +
-                                  call("Tensor.transpose.0.forward", shaped("[2, 8]"), shaped("[8, 2]")) +
-                                  "}}",
-                              "dump.json");
-  };
-  const trace::Trace made = trace("1.25", "-0.75");
-  const verdict::Flow flow(made);
-  CHECK(flow.first(1) == 0);
-  CHECK(flow.source(1) == 0);
-  // Eight characters of two numbers, or of one of float32.
-  const auto has_key = [&](std::string_view max, std::string_view min) {
-    const trace::Trace one = trace(max, min);
-    return verdict::value_key(one, one.all_items()[0]) != 0;
-  };
-  CHECK(has_key("1.25", "0.75"));
-  CHECK_FALSE(has_key("1.5", "0.75"));
-  CHECK_FALSE(has_key("1.25", "1.25"));
-  const auto has_key_alone = [](const std::string& value) {
-    const trace::Trace one = trace::parse_trace(
-        R"({"task": "statistics", "level": "L1", "data": {"Tensor.sum.0.forward": {"input_args": [], "output": )"
-        R"([{"type": "torch.Tensor", "shape": [], "dtype": "torch.float32", "Max": )" +
-            value + R"(, "Min": )" + value + R"(, "Mean": )" + value + R"(, "Norm": )" + value + "}]}}}",
-        "dump.json");
-    return verdict::value_key(one, one.all_items()[0]) != 0;
-  };
-  CHECK(has_key_alone("0.123456"));
-  CHECK_FALSE(has_key_alone("0.12345"));
 }
 
 // ---- how sure an answer is
