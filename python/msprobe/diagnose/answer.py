@@ -159,7 +159,8 @@ def _in_order(causes: list[Cause], dump: PartResult | None) -> list[Cause]:
     else:
         doubtful = []
     # Causes of a dump are in the order of execution: none comes before the first of them.
-    behind = dump.causes[1:] if dump is not None and dump.causes[:1] and not _is_set_up(dump.causes[0]) else []
+    of_dump = dump.causes if dump is not None else []
+    behind = [] if not of_dump or _is_set_up(of_dump[0]) else of_dump[1:]
     in_time = [cause for cause in causes if _is_set_up(cause) and cause not in behind]
     later = [cause for cause in causes if cause not in in_time]
     in_time.sort(key=lambda cause: (_ORDER[cause.stage], -cause.confidence))
