@@ -15,6 +15,7 @@ void register_errors(py::module_& m);
 void register_log(py::module_& m);
 void register_stats(py::module_& m);
 void register_metrics(py::module_& m);
+void register_engines(py::module_& m);
 void register_operators(py::module_& m);
 void register_result_error(py::module_& m);
 void register_tensor_file(py::module_& m);

@@ -15,6 +15,7 @@ PYBIND11_MODULE(_core, m) {
   register_log(m);
   register_stats(m);
   register_metrics(m);
+  register_engines(m);
   register_operators(m);
   register_result_error(m);
   register_tensor_file(m);

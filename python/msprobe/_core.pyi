@@ -515,6 +515,26 @@ class Operator:
         numbers: Sequence[int] = ...,
     ) -> float: ...
 
+class _WordsOfEngines(TypedDict):
+    compiled: str
+    module: str
+    privately_held: list[str]
+    wrappers: dict[str, tuple[tuple[str, ...], bool]]
+    deepspeed: str
+    sharded_class: str
+    plans: dict[str, tuple[int, int]]
+    plan: str
+    plan_mesh: str
+    copy: int
+    tensor_parallel: str
+    expert_parallel: str
+    cut_dimension: str
+    parallel_state: str
+    handing_on: list[str]
+    by_piece: list[str]
+    by_fragment: list[str]
+
+def words_of_engines() -> _WordsOfEngines: ...
 def find_operator(function: str) -> Operator: ...
 def operator_names() -> list[str]: ...
 def operator_problems() -> list[str]: ...

@@ -28,7 +28,7 @@ MAY_INCLUDE = {
 # The module of a header of cpp/include and cpp/private; those not listed are named after their module.
 MODULE_OF_HEADER = {
     **dict.fromkeys(
-        ("error", "log", "tensor_view", "thread_pool", "content_hash", "export", "version"), "base"
+        ("error", "log", "tensor_view", "thread_pool", "content_hash", "engines", "export", "version"), "base"
     ),
     **dict.fromkeys(
         (
@@ -125,6 +125,10 @@ MAY_NAME_A_FRAMEWORK = (
     "cpp/src/compat/free_benchmark.cpp",  # a file that has torch's dtypes and sizes
 )
 
+# The one table of what engines call their layouts; plain words of it mean other things elsewhere.
+WORDS_OF_ENGINES = "cpp/private/msprobe/engines.h"
+PLAIN_WORDS = {"module", "process_group", "Parallel"}
+
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 
 
@@ -134,9 +138,12 @@ def cpp_files(root: Path) -> list[Path]:
 
 
 def cpp_violations(root: Path) -> Iterator[str]:
+    of_engines = words_of_engines(root)
     for path in cpp_files(root):
         here = path.relative_to(root).as_posix()
         text = path.read_text(encoding="utf-8")
+        if here != WORDS_OF_ENGINES:
+            yield from of_engines_among(texts_of_cpp(text), of_engines, here)
         if here.startswith("cpp/") and not here.startswith(MAY_NAME_A_FRAMEWORK):
             for literal in FRAMEWORK.findall(re.sub(r"//.*|#\s*include.*", "", text)):
                 yield f"{here} names a framework: {literal}"
@@ -145,6 +152,22 @@ def cpp_violations(root: Path) -> Iterator[str]:
             problem = own_problem(root, path, here, header) if ours else third_party_problem(here, header)
             if problem:
                 yield f"{here} includes {header}: {problem}"
+
+
+def texts_of_cpp(text: str) -> set[str]:
+    return set(re.findall(r'"([^"\n]+)"', re.sub(r"//.*|#\s*include.*", "", text)))
+
+
+def words_of_engines(root: Path) -> set[str]:
+    table = root / WORDS_OF_ENGINES
+    return texts_of_cpp(table.read_text(encoding="utf-8")) - PLAIN_WORDS if table.is_file() else set()
+
+
+def of_engines_among(texts: set[str], words: set[str], here: str) -> Iterator[str]:
+    """Names with a word of engines, as "tensor_model_parallel_size". Sentences may say what they like."""
+    for text in sorted(texts):
+        if any(word in text for word in words) and not re.search(r"\s", text):
+            yield f"{here} knows {text}: the words of engines stand in {WORDS_OF_ENGINES}"
 
 
 def cpp_arrows(root: Path) -> dict[str, set[str]]:

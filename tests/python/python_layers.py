@@ -8,6 +8,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from cpp_layers import of_engines_among, words_of_engines
+
 NATIVE = {"_core", "_torch"}
 
 # ---- Python: parts of python/msprobe from the top down; each may use those of the layers below its own. What
@@ -71,20 +73,13 @@ IMPORTS_TORCH_STILL = {
 }
 
 
-# The one table of what engines call their layouts; plain words of it mean other things elsewhere.
-WORDS_OF_ENGINES = "engines.py"
-PLAIN_WORDS = {"module", "process_group"}
-
-
 def python_violations(root: Path) -> Iterator[str]:
     package = root / "python/msprobe"
-    table = package / WORDS_OF_ENGINES
-    of_engines = texts_of(ast.parse(table.read_text(encoding="utf-8"))) if table.is_file() else set()
+    of_engines = words_of_engines(root)
     for path in sorted(package.rglob("*.py")):
         here = path.relative_to(package).as_posix()
         tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-        for word in sorted(texts_of(tree) & of_engines - PLAIN_WORDS) if path != table else ():
-            yield f"python/msprobe/{here} knows {word}: the words of engines stand in {WORDS_OF_ENGINES}"
+        yield from of_engines_among(texts_of(tree), of_engines, f"python/msprobe/{here}")
         user = part_of(path.relative_to(package))
         for target in own_imports(tree, path.relative_to(package.parent)):
             # `from msprobe import x` of a name that is no module reads the package itself

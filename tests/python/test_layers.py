@@ -103,6 +103,7 @@ def tree(tmp_path: Path) -> Path:
     files = {
         "cpp/include/msprobe/error.h": "#include <string>\n",
         "cpp/include/msprobe/stats.h": '#include "msprobe/error.h"\n',
+        "cpp/private/msprobe/engines.h": 'auto kHeld = "module", kCompiled = "_orig_mod"; // "sharded"\n',
         "cpp/private/msprobe/table.h": '#include "msprobe/error.h"\n',
         "cpp/include/msprobe/trace.h": '#include "msprobe/stats.h"\n',
         "cpp/include/msprobe/dump.h": '#include "msprobe/trace.h"\n',
@@ -119,8 +120,7 @@ def tree(tmp_path: Path) -> Path:
         "python/msprobe/__init__.py": "from msprobe.dump.writer import dump\n",
         "python/msprobe/cli.py": "from importlib import import_module\nimport_module('msprobe.graph')\n",
         "python/msprobe/config.py": "import json\n",
-        "python/msprobe/engines.py": '"""Says "sharded"."""\nHELD = ("module", "_orig_mod")\n',
-        "python/msprobe/files/text.py": "import json\nPART = 'module'\n",
+        "python/msprobe/files/text.py": "PARTS = 'module', 'sharded', 'in an _orig_mod'\n",
         "python/msprobe/hooks/__init__.py": "from msprobe.config import Config\n",
         "python/msprobe/compat/names.py": "from msprobe.dump import writer\nfrom msprobe.graph import x\n",
         "python/msprobe/dump/__init__.py": "from msprobe.hooks import hook\n",
@@ -183,6 +183,7 @@ def test_a_tree_with_all_allowed_arrows_passes(tree: Path) -> None:
         ("python/msprobe/config.py", "from msprobe.dump import writer", "not below config"),
         ("python/msprobe/files/text.py", "from msprobe.hooks import hook", "not below files"),
         ("python/msprobe/dump/writer.py", 'PART = "_orig_mod"', "the words of engines"),
+        ("cpp/src/dump/writer.cpp", 'auto part = "_orig_mod.weight";', "the words of engines"),
         ("python/msprobe/config.py", "import numpy", "imports numpy at module level"),
         (
             "python/msprobe/config.py",

@@ -22,6 +22,7 @@
 #include "io/in_quotes.h"
 #include "io/pt/pickle.h"
 #include "io/utf8.h"
+#include "msprobe/engines.h"
 #include "msprobe/error.h"
 
 namespace msprobe::checkpoint {
@@ -148,13 +149,13 @@ class DistributedReader {
     const PtValue* const iteration = find(&common, "iteration");
     const auto* const number = iteration == nullptr ? nullptr : iteration->as<std::int64_t>();
     if (number != nullptr && !state_.layout.iteration) state_.layout.iteration = *number;
-    state_.layout.tensor_parallel = size_of(settings, "tensor_model_parallel_size");
-    state_.layout.pipeline_parallel = size_of(settings, "pipeline_model_parallel_size");
-    state_.layout.expert_parallel = size_of(settings, "expert_model_parallel_size");
+    state_.layout.tensor_parallel = size_of(settings, engines::kTensorParallel);
+    state_.layout.pipeline_parallel = size_of(settings, engines::kPipelineParallel);
+    state_.layout.expert_parallel = size_of(settings, engines::kExpertParallel);
   }
 
-  static int size_of(const Settings& settings, std::string_view name) {
-    return static_cast<int>(std::clamp<std::int64_t>(settings.integer(name).value_or(1), 1, 1'000'000));
+  static int size_of(const Settings& settings, std::string_view kind) {
+    return static_cast<int>(std::clamp<std::int64_t>(settings.parallel_size(kind).value_or(1), 1, 1'000'000));
   }
 
   static bool is_optimizer(std::string_view name) {
@@ -293,18 +294,18 @@ class DistributedReader {
   }
 
   void add_experts(Parameter parameter) {
-    constexpr std::string_view kExperts = "experts.experts.";
+    constexpr std::string_view kExperts = engines::kStackedExperts;
     const std::size_t at = parameter.name.find(kExperts);
     if (!is_megatron_ || at == std::string::npos || find_number(parameter.name, "experts.") ||
         parameter.shape.size() < 2) {
-      parameter.name = replaced(parameter.name, kExperts, "experts.local_experts.");
+      parameter.name = replaced(parameter.name, kExperts, engines::kOneExpert);
       return add(std::move(parameter));
     }
     require_stack(parameter);
     for (std::int64_t expert = 0; expert < parameter.shape[0]; ++expert) {
       Parameter one = select(parameter, expert);
-      one.name = parameter.name.substr(0, at) + "experts.local_experts." + std::to_string(expert) + "." +
-                 parameter.name.substr(at + kExperts.size());
+      one.name = parameter.name.substr(0, at) + std::string(engines::kOneExpert) + std::to_string(expert) +
+                 "." + parameter.name.substr(at + kExperts.size());
       add(std::move(one));
     }
   }

@@ -22,6 +22,7 @@
 #include "checkpoint/state.h"
 #include "checkpoint/state_dict.h"
 #include "io/in_quotes.h"
+#include "msprobe/engines.h"
 #include "msprobe/error.h"
 
 namespace msprobe::checkpoint {
@@ -98,12 +99,13 @@ int positive(std::optional<std::int64_t> value, int otherwise) {
 Sizes sizes_of(const Settings& settings, const std::vector<Rank>& ranks) {
   const std::size_t parts = ranks.front().numbers.size();
   Sizes sizes;
-  sizes.tensor = positive(settings.integer("tensor_model_parallel_size"), largest(ranks, 0));
-  sizes.expert = positive(settings.integer("expert_model_parallel_size"), parts == 3 ? largest(ranks, 2) : 1);
+  sizes.tensor = positive(settings.parallel_size(engines::kTensorParallel), largest(ranks, 0));
+  sizes.expert =
+      positive(settings.parallel_size(engines::kExpertParallel), parts == 3 ? largest(ranks, 2) : 1);
   const bool second_is_expert = parts == 2 && sizes.expert > 1;
-  sizes.pipeline = positive(settings.integer("pipeline_model_parallel_size"),
+  sizes.pipeline = positive(settings.parallel_size(engines::kPipelineParallel),
                             parts < 2 || second_is_expert ? 1 : largest(ranks, 1));
-  sizes.expert_tensor = positive(settings.integer("expert_tensor_parallel_size"), sizes.tensor);
+  sizes.expert_tensor = positive(settings.parallel_size(engines::kExpertTensorParallel), sizes.tensor);
   if (sizes.expert_tensor > sizes.tensor || sizes.tensor % sizes.expert_tensor != 0) {
     sizes.expert_tensor = sizes.tensor;
   }
@@ -220,7 +222,7 @@ std::string ungrouped(const std::string& name) {
   if (at == std::string::npos || digits == name.size() || (at > 0 && name[at - 1] != '.')) return name;
   const std::string what = name.substr(at + kGroup.size(), digits - at - kGroup.size());
   if (what.size() < 2 || (what.substr(1) != ".weight" && what.substr(1) != ".bias")) return name;
-  return name.substr(0, at) + "experts.local_experts." + name.substr(digits) + ".linear_fc" + what;
+  return name.substr(0, at) + std::string(engines::kOneExpert) + name.substr(digits) + ".linear_fc" + what;
 }
 
 // Experts whose weights lie in one matrix: the memory of weight1 is [expert][input][output], that of weight2
@@ -241,7 +243,7 @@ bool split_experts(const Parameter& parameter, std::int64_t experts, std::vector
   const Parameter all = reshaped(parameter, shape);
   for (std::int64_t expert = 0; expert < experts; ++expert) {
     Parameter& one = out.emplace_back(transposed(select(all, expert)));
-    one.name = parameter.name.substr(0, at) + "experts.local_experts." + std::to_string(expert) +
+    one.name = parameter.name.substr(0, at) + std::string(engines::kOneExpert) + std::to_string(expert) +
                ".linear_fc" + which + ".weight";
   }
   return true;

@@ -136,6 +136,10 @@ std::optional<std::int64_t> Settings::integer(std::string_view name) const {
   return number == nullptr ? std::nullopt : std::optional(*number);
 }
 
+std::optional<std::int64_t> Settings::parallel_size(std::string_view kind) const {
+  return integer(std::string(kind) + "_size");
+}
+
 std::optional<bool> Settings::boolean(std::string_view name) const {
   const PtValue* const value = attributes_ == nullptr ? nullptr : attributes_->find(name);
   const auto* const truth = value == nullptr ? nullptr : value->as<bool>();

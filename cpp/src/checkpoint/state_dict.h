@@ -34,6 +34,8 @@ class Settings {
 
   bool known() const noexcept { return attributes_ != nullptr; }
   std::optional<std::int64_t> integer(std::string_view name) const;
+  /// Of a kind of parallelism, by its name in msprobe/engines.h.
+  std::optional<std::int64_t> parallel_size(std::string_view kind) const;
   std::optional<bool> boolean(std::string_view name) const;
   std::optional<std::string> text(std::string_view name) const;
 

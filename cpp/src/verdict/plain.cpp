@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <string>
 
+#include "msprobe/engines.h"
 #include "msprobe/record_name.h"
 #include "verdict/names.h"
 #include "verdict/reasons.h"
@@ -129,8 +130,7 @@ class Words {
     std::string thing;
     if (name.kind() == trace::NameKind::kModule) {
       thing = name.path();
-      // As torch.compile() names what it holds.
-      if (const std::string_view path = name.path(); path == "_orig_mod" || path.ends_with("._orig_mod"))
+      if (joined({".", name.path()}).ends_with(joined({".", engines::kCompiled})))
         thing = in(joined({"the compiled model (", name.type(), "), of which no call inside is recorded,"}),
                    joined({"编译后的模型(", name.type(), ",其内部的调用未被记录)"}));
       const bool is_inside = joined({thing, "."}).starts_with(joined({finding_.module, "."}));

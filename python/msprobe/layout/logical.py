@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from msprobe.engines import HANDING_ON
+from msprobe.engines import HANDING_ON, SHARDED_CLASS
 from msprobe.layout.job import each, items, section, sections
 from msprobe.layout.names import renamed
 from msprobe.layout.tensor_entry import (
@@ -317,7 +317,7 @@ def _plain_class(name: str) -> str:
     each other by their last names.
     """
     last = name.rpartition(".")[2]
-    return last[4:] if last.startswith("FSDP") and ".fsdp." in name and len(last) > 4 else last
+    return last.removeprefix(SHARDED_CLASS) or last if ".fsdp." in name else last
 
 
 # ---- what goes in

@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msprobe.engines import group_of, is_cut_by_megatron, of_megatron, shards_flat
+from msprobe.engines import (
+    EXPERT_PARALLEL,
+    TENSOR_PARALLEL,
+    group_of,
+    is_cut_by_megatron,
+    of_megatron,
+    shards_flat,
+)
 from msprobe.monitoring.quantities import quantities
 from msprobe.native import Error, log, torch_adapter
 from msprobe.training.fully_sharded import parameter_groups
@@ -202,7 +209,7 @@ def peers_of(models: Sequence[Any]) -> tuple[int, ...]:
     """
     from torch import distributed
 
-    if (own := of_megatron("tensor_model_parallel_group")) is not None:
+    if (own := of_megatron(TENSOR_PARALLEL, "group")) is not None:
         return tuple(distributed.get_process_group_ranks(own))
     rank = _rank()
     same_parameters = {rank}
@@ -277,9 +284,9 @@ def piece_of(tensor: Any, models: Sequence[Any] = ()) -> tuple[Any, ...]:
     if hasattr(tensor, "ds_id"):
         return ("stage 3", _rank(), int(getattr(tensor, "ds_numel", tensor.numel())))
     if is_cut_by_megatron(tensor):
-        return ("tensor parallel", _rank_in_megatron("tensor_model_parallel_rank"), tensor.numel())
+        return ("tensor parallel", _rank_in_megatron(TENSOR_PARALLEL), tensor.numel())
     if getattr(tensor, "allreduce", True) is False:
-        return ("expert parallel", _rank_in_megatron("expert_model_parallel_rank"), tensor.numel())
+        return ("expert parallel", _rank_in_megatron(EXPERT_PARALLEL), tensor.numel())
     for model in models:
         for module in modules(model):
             if shards_flat(module) and _is_sharded(module):
@@ -319,9 +326,9 @@ def _rank() -> int:
     return distributed.get_rank()
 
 
-def _rank_in_megatron(group: str) -> int:
-    """The rank in a group of Megatron; without it that of the process, so that no two pieces are taken for
-    the same.
+def _rank_in_megatron(kind: str) -> int:
+    """The rank in a kind of parallelism of Megatron; without it that of the process, so that no two pieces
+    are taken for the same.
     """
-    found = of_megatron(group)
+    found = of_megatron(kind, "rank")
     return _rank() if found is None else int(found)

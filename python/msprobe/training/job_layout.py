@@ -10,7 +10,16 @@ import gc
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from msprobe.engines import COPYING, PLAN, PLAN_MESH, PLANS, dim_by_megatron, group_of, of_megatron
+from msprobe.engines import (
+    COPYING,
+    PLAN,
+    PLAN_MESH,
+    PLANS,
+    TENSOR_PARALLEL,
+    dim_by_megatron,
+    group_of,
+    of_megatron,
+)
 from msprobe.training.model_parts import named_modules, named_parameters, unwrapped
 from msprobe.training.placement import ranks_of
 
@@ -68,7 +77,7 @@ def _cut_by_megatron(models: Sequence[tuple[str, Any]]) -> Iterator[dict[str, An
         for name, parameter in named_parameters(model)
         if (dim := dim_by_megatron(parameter)) is not None
     }
-    if found and (group := of_megatron("tensor_model_parallel_group")) is not None:
+    if found and (group := of_megatron(TENSOR_PARALLEL, "group")) is not None:
         yield {"axis": "tp", "ranks": _in_order(group), "parameters": found}
 
 

@@ -12,12 +12,13 @@
 
 #include "graph/merge/import.h"
 #include "graph/merge/shards.h"
+#include "msprobe/engines.h"
 #include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 namespace {
 
-constexpr std::string_view kList = ".local_experts.";
+constexpr std::string_view kList = engines::kLocalExperts;
 
 struct ExpertName {
   std::string list;  // up to and with "local_experts."
@@ -55,7 +56,8 @@ class Experts {
 
   static bool is_grouped(const Graph& graph, NodeId node) {
     const auto is_of_experts = [](std::string_view name) {
-      return name.find(".experts.") != std::string_view::npos && name.find(kList) == std::string_view::npos;
+      return name.find(engines::kExperts) != std::string_view::npos &&
+             name.find(kList) == std::string_view::npos;
     };
     if (graph[node].kind == NodeKind::kModule) return is_of_experts(graph[node].name);
     const NodeId parent = graph[node].parent;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "graph/merge/order.h"
+#include "msprobe/engines.h"
 #include "msprobe/record_name.h"
 #include "trace/match/p2p_batch.h"
 
@@ -48,15 +49,12 @@ const Item* find_item(const Trace& trace, const Record& record, Item::Part part,
   return nullptr;
 }
 
-// Inside a module that says it is a part: "RowParallelLinear". Data parallelism reduces gradients, also while
-// modules run.
+// Data parallelism reduces gradients, also while modules run.
 bool is_in_parallel_module(const Graph& graph, std::string_view name) {
   const NodeId node = graph.find(name);
   const NodeId parent = node == kNoNode ? kNoNode : graph[node].parent;
   if (parent == kNoNode || graph[parent].kind != NodeKind::kModule) return false;
-  const std::string_view type = trace::RecordName(graph[parent].name).type();
-  return type.find("Parallel") != std::string_view::npos &&
-         type.find("DataParallel") == std::string_view::npos;
+  return engines::is_parallel(trace::RecordName(graph[parent].name).type());
 }
 
 Group reducing_group(const Graph& graph, bool in_parallel_modules) {

@@ -15,6 +15,7 @@
 #include "graph/merge/merged_data.h"
 #include "graph/merge/placement.h"
 #include "graph/merge/shards.h"
+#include "msprobe/engines.h"
 #include "msprobe/error.h"
 #include "msprobe/record_name.h"
 
@@ -313,9 +314,8 @@ class MeshMerge {
   std::vector<const Graph*> graphs_;  // in the order of mesh_.ranks
 };
 
-// fully_shard() gives a module a class of its own, "FSDPBlock", which the model on one process has not.
 void take_names_without_fsdp(Graph& graph) {
-  constexpr std::string_view kMark = "FSDP";
+  constexpr std::string_view kMark = engines::kShardedClass;
   std::vector<std::pair<NodeId, std::string>> names;
   for (const NodeId node : graph.post_order()) {
     const trace::RecordName name(graph[node].name);

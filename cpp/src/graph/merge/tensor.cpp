@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/reversed.h"
+#include "msprobe/engines.h"
 #include "msprobe/record_name.h"
 
 namespace msprobe::graph {
@@ -14,12 +15,11 @@ namespace {
 
 using Rule = ShardMerge::Rule;
 
-// Also of the layers that join others with them: "TELayerNormColumnParallelLinear".
-constexpr std::string_view kColumns = "ColumnParallelLinear", kRows = "RowParallelLinear";
+using engines::Cut;
 
-bool is_call_of(std::string_view module, std::string_view layer, trace::Direction direction) {
+bool is_call_of(std::string_view module, Cut cut, trace::Direction direction) {
   const trace::RecordName name(module);
-  return name.direction() == direction && name.type().find(layer) != std::string_view::npos;
+  return name.direction() == direction && engines::is_cut(name.type(), cut);
 }
 
 bool has(std::string_view name, std::string_view part) { return name.find(part) != std::string_view::npos; }
@@ -33,8 +33,8 @@ class Tensors {
     for (const NodeId node : Reversed(order)) {
       if (!may_hold_parts(graph_, node) || !merge_.is_everywhere(node)) continue;
       const std::string_view name = graph_[node].name;
-      const bool sums = is_call_of(name, kRows, trace::Direction::kForward) ||
-                        is_call_of(name, kColumns, trace::Direction::kBackward);
+      const bool sums = is_call_of(name, Cut::kRows, trace::Direction::kForward) ||
+                        is_call_of(name, Cut::kColumns, trace::Direction::kBackward);
       if (sums) merge_summands(node);
       if (!merge_.is_merged(node)) merge_.merge(node);
     }
@@ -76,10 +76,10 @@ class Tensors {
   void merge_between(NodeId parent) {
     const auto& children = graph_[parent].children;
     const auto is_columns = [this](NodeId node) {
-      return is_call_of(graph_[node].name, kColumns, trace::Direction::kForward);
+      return is_call_of(graph_[node].name, Cut::kColumns, trace::Direction::kForward);
     };
     const auto is_rows = [this](NodeId node) {
-      return is_call_of(graph_[node].name, kRows, trace::Direction::kForward);
+      return is_call_of(graph_[node].name, Cut::kRows, trace::Direction::kForward);
     };
     for (auto first = children.begin(); first != children.end();) {
       first = std::find_if(first, children.end(), is_columns);
