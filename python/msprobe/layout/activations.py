@@ -52,7 +52,7 @@ class Call:
     parts: list[dict[Hashable, Entry]] = field(default_factory=list)
     """Of each tensor of the entry, those of all calls."""
     is_whole: bool = True
-    """All calls have the tensors of the first one, and no tensor is a summand."""
+    """All calls have the tensors of the first one, and as many backward passes; no tensor is a summand."""
     weights: dict[str, dict[Hashable, Entry]] = field(default_factory=dict)
     """Parts of the parameters, of calls whose tensors are files."""
 
@@ -60,12 +60,18 @@ class Call:
     def direction(self) -> str:
         return self.name.split(".")[-2]
 
+    @property
+    def passes(self) -> Any:
+        """Of the backward pass through it, where there are several: the entry is of the last."""
+        return self.first.get("passes")
+
     def add(self, call: Hashable, entry: State, folder: Path) -> None:
         """folder: with the files of the tensors, where there are any."""
         found: list[Entry] = []
         _each_tensor(entry, _ARGUMENTS[self.direction], found.append)
         self.parts = self.parts or [{} for _ in found]
         self.is_whole &= len(found) == len(self.parts) and not any(map(_is_summand, found))
+        self.is_whole &= entry.get("passes") == self.passes
         for parts, tensor in zip(self.parts, found):
             _add_part(parts, call, tensor, folder)
         for name, tensor in section(entry, "parameters").items():
@@ -151,6 +157,8 @@ def joined_calls(
             data[name] = _each_tensor(call.first, _ARGUMENTS[direction], partial(_next, iter(whole)))
             if direction == "forward":
                 data[name] |= {"parameters": known, "is_recompute": False}
+            elif call.passes is not None:
+                data[name]["passes"] = call.passes
     return joined
 
 
@@ -205,6 +213,8 @@ def hierarchy(names: Iterable[str]) -> State:
 def _comparable(ours: Call, theirs: Call) -> tuple[list[Entry], list[Entry]] | None:
     """The tensors of both, in the form of dump.json."""
     if not (ours.is_whole and theirs.is_whole) or len(ours.parts) != len(theirs.parts):
+        return None
+    if ours.passes != theirs.passes:
         return None
     both: tuple[list[Entry], list[Entry]] = ([], [])
     for parts in zip(ours.parts, theirs.parts):

@@ -191,6 +191,35 @@ def test_backward_passes_are_left_out_where_the_loss_weighs_otherwise(
     assert any("modules, as" in left.what for left in found.not_compared)
 
 
+def say_passes(run: Path, *passes: int) -> Path:
+    """By rank, how many backward passes went through fc."""
+    for rank, number in enumerate(passes):
+        file = run / "step0" / f"rank{rank}" / "dump.json"
+        dump = json.loads(file.read_text())
+        dump["data"]["Module.fc.Linear.backward.0"]["passes"] = number
+        file.write_text(json.dumps(dump))
+    return run
+
+
+@pytest.mark.parametrize("several", [(2, 2), (1, 1), (2, 1)])
+def test_only_calls_of_as_many_backward_passes_are_joined(
+    tmp_path: Path, weight: torch.Tensor, batch: torch.Tensor, loss: torch.Tensor, several: tuple[int, int]
+) -> None:
+    """Records are of the last pass, which others than the same one are not held against."""
+    halves = [[both_ways(weight, *part)] for part in zip(batch.chunk(2), (2 * loss).chunk(2))]
+    runs = (
+        say_passes(write(tmp_path / "one", weight, [[both_ways(weight, batch, loss)]]), 2),
+        say_passes(write(tmp_path / "several", weight, halves), *several),
+    )
+    found = diagnose(*runs, output=tmp_path / "answer", graph=False)
+    is_joined = several == (2, 2)
+    assert any("modules, as" in left.what for left in found.not_compared) != is_joined
+    for side in ("reference", "target"):
+        file = tmp_path / "answer" / "joined" / side / "step0" / "rank0" / "dump.json"
+        joined = json.loads(file.read_text())["data"].get("Module.fc.Linear.backward.0")
+        assert (joined or {}).get("passes") == (2 if is_joined else None)
+
+
 def keep_values(run: Path, ranks: list[list[Call]]) -> Path:
     """As task tensor does: what the calls of `run` get and give are files."""
     for rank, calls in enumerate(ranks):
