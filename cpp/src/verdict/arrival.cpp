@@ -31,17 +31,17 @@ bool has_gradients(const Calls& calls, std::uint32_t record) {
          calls.find(record, trace::Direction::kBackward);
 }
 
-double most_of(const Model& model, const std::optional<metrics::TensorFacts>& facts, double at_start) {
-  const double unit = facts ? metrics::unit_roundoff(facts->dtype) : 0;
-  const double gain = model.opaque * model.opaque;
-  const double most =
-      is_coarse(unit) ? model.suspect * model.through_pass(unit) : gain * model.most_together * unit;
-  return std::max(most, gain * at_start);
+// What is farther off is suspect, whatever the model: half of the digits are lost where the problem is as
+// ill-conditioned as can be solved in this precision (its condition number is 1 / sqrt(u)), and nobody trains
+// a model beyond that.
+double most_of(const Model& model, double unit, double at_start) {
+  return std::max(model.suspect * std::sqrt(unit), model.opaque * model.opaque * at_start);
 }
 
 }  // namespace
 
-double arriving_gradients(const Model& model, const Json& target, const Json& reference) {
+double arriving_gradients(const Calls& calls, const Json& target, const Json& reference) {
+  const Model& model = calls.model();
   const auto &ours = target["gradients_at_optimizer"].items(),
              &theirs = reference["gradients_at_optimizer"].items();
   if (ours.empty() || ours.size() != theirs.size()) return kInfinity;
@@ -54,7 +54,8 @@ double arriving_gradients(const Model& model, const Json& target, const Json& re
       return kInfinity;
     for (const EntryPair& entry : entries) {
       const metrics::Distance apart = entry.apart();
-      if (!apart.equal && !(apart.high <= most_of(model, entry.facts, at_start))) return kInfinity;
+      const double unit = std::max(metrics::unit_roundoff(entry.facts->dtype), calls.coarsest_unit());
+      if (!apart.equal && !(apart.low <= most_of(model, unit, at_start))) return kInfinity;
       largest = std::max(largest, apart.high);
     }
   }

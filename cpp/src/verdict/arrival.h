@@ -11,10 +11,10 @@
 
 namespace msprobe::verdict {
 
-/// The largest distance of a gradient, as the backward pass leaves it and as the optimizer gets it, at most.
-/// Infinite where not all were compared, or some are farther off than those of a model that is computed once
-/// on equal weights and data.
-double arriving_gradients(const Model& model, const trace::Json& target, const trace::Json& reference);
+/// The largest distance of a gradient, as the backward pass leaves it and as the optimizer gets it, at most:
+/// of two training states. Infinite where not all were compared, or one is suspect by itself, as it has lost
+/// more than half of the digits of the coarsest dtype that the step computes in.
+double arriving_gradients(const Calls& calls, const trace::Json& target, const trace::Json& reference);
 
 /// The same of what the backward passes begin at.
 double arriving_losses(const Calls& calls);

@@ -12,7 +12,6 @@
 #include "msprobe/step_walk.h"
 #include "msprobe/thread_pool.h"
 #include "msprobe/verdict.h"
-#include "verdict/arrival.h"
 #include "verdict/names.h"
 #include "verdict/other_names.h"
 #include "verdict/suspects_of_calls.h"
@@ -235,8 +234,7 @@ StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics
   const trace::Json theirs = names.empty() ? trace::Json() : verdict::renamed(given, names);
   const trace::Json& reference = names.empty() ? given : theirs;
   verdict::SuspectsOfCalls calls =
-      verdict::suspects_of_calls(model, pair, metrics, distances, before, has_state,
-                                 verdict::arriving_gradients(model, target, reference), observer);
+      verdict::suspects_of_calls(model, pair, metrics, distances, before, target, reference, observer);
   calls.walk.other_names = std::move(names);
   if (has_state) verdict::add_suspects_of_state(model, target, reference, before, calls, observer);
   add_places(pair.target, calls.walk.findings);

@@ -203,8 +203,6 @@ class OfOperator {
   void add_own(Tolerance& allowed, bool any_differs) const {
     const double rounding = own_units() + sum_units() + mean_units();
     const double lost = unit_ * std::max(lost_units(), uneven_);
-    const double errors = gain_class() == Gain::kPower && model_.power_of_own ? errors_of_power()
-                                                                              : std::max(result_.count, 1.0);
     allowed.own = rounding * lost;
     if (!any_differs) {  // an element of a long sum by as much more as all of them
       allowed.element = by_unit(unit_, model_.element, model_.element_of_coarse) * rounding / own_units() *
@@ -215,8 +213,8 @@ class OfOperator {
     // A partial sum that is rounded loses what is small beside it: all sums of one direction are too small.
     if (rounds_partial_sums()) shared += sum_units();
     if (place_.channel > 0) shared += mean_units() / std::sqrt(std::max(result_.count / place_.channel, 1.0));
-    allowed.bias +=
-        lost * (by_unit(unit_, model_.bias, model_.bias_of_coarse) + shared + rounding / std::sqrt(errors));
+    allowed.bias += lost * (by_unit(unit_, model_.bias, model_.bias_of_coarse) + shared +
+                            rounding / std::sqrt(independent_errors(result_)));
   }
 
   // Sums are kept in float32, and rounded once. Their roundings are independent, but for terms that are
@@ -306,13 +304,6 @@ class OfOperator {
     // Of a sum there are as many as there are results.
     errors = place_.is_backward ? std::min(errors, kept) : errors * kept / result_.count;
     return std::max(errors, 1.0);
-  }
-
-  // Those of a power are in its largest elements: with errors e of each element x, the norm moves by
-  // sum(e x^2) / |x|^2, at most e max(x) / |x|.
-  double errors_of_power() const {
-    if (result_.largest <= 0) return std::max(result_.count, 1.0);
-    return std::clamp(std::pow(result_.norm / result_.largest, 2), 1.0, std::max(result_.count, 1.0));
   }
 
   // ---- cancellation
@@ -565,8 +556,9 @@ double Model::floor_of(std::vector<double> sizes) const {
 
 double independent_errors(const Tensor& tensor) {
   if (tensor.count <= 1 || tensor.largest <= 0 || tensor.norm <= 0) return std::max(tensor.count, 1.0);
+  constexpr double kKurtosis = 3;  // of the normal distribution
   const double spread = std::pow(tensor.norm / tensor.largest, 2);
-  return std::clamp(2 * std::log(tensor.count) * spread, 1.0, tensor.count);
+  return std::clamp(2 * std::log(tensor.count) * spread / kKurtosis, 1.0, tensor.count);
 }
 
 }  // namespace msprobe::verdict

@@ -77,9 +77,11 @@ struct Model {
 /// Whether results of this unit roundoff are coarser than float32.
 bool is_coarse(double unit);
 
-/// As how many independent errors those of a tensor count in its norm and mean. The largest of n normal
-/// numbers is about sqrt(2 ln n) times the typical one (S. Coles, An Introduction to Statistical Modeling of
-/// Extreme Values, 2001, section 3.1); where it is more, few large elements have most of the errors.
+/// As how many independent errors those of a tensor count in its norm and mean. Each element x is off by a
+/// part e of itself, so the norm is off by e sqrt(sum x^4) / sum x^2: of n normal numbers, sum x^4 is
+/// 3 (sum x^2)^2 / n. Their largest is about sqrt(2 ln n) times the typical one (S. Coles, An Introduction to
+/// Statistical Modeling of Extreme Values, 2001, section 3.1); where it is more, few large elements have most
+/// of the errors.
 double independent_errors(const Tensor& tensor);
 
 }  // namespace msprobe::verdict

@@ -22,7 +22,7 @@ using Part = Item::Part;
 
 class Walk {
  public:
-  Walk(const Calls& calls, const StepWalk* before, bool has_state, double gradients, const Observer& observer)
+  Walk(const Calls& calls, const StepWalk* before, bool has_state, double arriving, const Observer& observer)
       : model_(calls.model()),
         calls_(calls),
         unpaired_(calls),
@@ -32,7 +32,7 @@ class Walk {
         found_(model_, result_.walk, observer,
                [&calls](std::uint32_t row) { return calls.item_name(calls.row(row)); }),
         effects_(calls) {
-    result_.walk.arriving = std::max(gradients, arriving_losses(calls));
+    result_.walk.arriving = arriving;
   }
 
   SuspectsOfCalls run() {
@@ -490,9 +490,12 @@ class Walk {
 SuspectsOfCalls suspects_of_calls(const Model& model, const DumpPair& pair,
                                   const std::vector<trace::RealMetrics>& metrics,
                                   const std::vector<Distance>& distances, const StepWalk* before,
-                                  bool has_state, double gradients, const Observer& observer) {
+                                  const trace::Json& target, const trace::Json& reference,
+                                  const Observer& observer) {
   const Calls calls(model, pair, metrics, distances);
-  return Walk(calls, before, has_state, gradients, observer).run();
+  const bool has_state = pair.target_state && pair.reference_state;
+  const double arriving = std::max(arriving_gradients(calls, target, reference), arriving_losses(calls));
+  return Walk(calls, before, has_state, arriving, observer).run();
 }
 
 }  // namespace msprobe::verdict

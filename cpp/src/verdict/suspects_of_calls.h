@@ -26,13 +26,13 @@ struct SuspectsOfCalls {
   compare::KnownValues results;
 };
 
-/// `before`: of the step before; null for the first. `has_state`: parameters and data are told by it.
-/// `gradients`: of arriving_gradients().
+/// `before`: of the step before; null for the first. `target`, `reference`: the training states, where the
+/// pair has both; parameters and data are told by them.
 SuspectsOfCalls suspects_of_calls(const Model& model, const trace::DumpPair& pair,
                                   const std::vector<trace::RealMetrics>& metrics,
                                   const std::vector<metrics::Distance>& distances,
-                                  const compare::StepWalk* before, bool has_state, double gradients,
-                                  const Observer& observer);
+                                  const compare::StepWalk* before, const trace::Json& target,
+                                  const trace::Json& reference, const Observer& observer);
 
 /// Adds to it what the training state shows: data, weights, settings, what becomes of the gradients, and what
 /// the optimizer makes of them. The reference has the names of the target (other_names.h).

@@ -74,6 +74,19 @@ TEST_CASE("arrival: an error that is as small as what arrives is looked at") {
   CHECK_FALSE(Step{.result = 1e-3, .gradient = 5e-7}.is_found());
 }
 
+TEST_CASE("arrival: gradients of float32 that are computed in 16 bits have lost digits of these") {
+  const auto arriving = [](std::string_view dtype, double gradient) {
+    const auto run = [&](double off) {
+      return steps::Run{call("Functional.gelu.0.forward", tensor(), tensor({2, dtype})),
+                        R"("gradients_at_optimizer": [{"gradients": {"w": )" + entry({1 + off}) + "}}]"};
+    };
+    return walk(run(gradient), run(0)).arriving;
+  };
+  CHECK(std::isinf(arriving("float32", 0.01)));
+  CHECK(std::isfinite(arriving("bfloat16", 0.01)));
+  CHECK(std::isinf(arriving("bfloat16", 1)));
+}
+
 TEST_CASE("arrival: nothing is known of it where not all gradients were compared") {
   const StepWalk step = walk({"", R"("gradients_at_optimizer": [{"gradients": {}}])"},
                              {"", R"("gradients_at_optimizer": [{"gradients": {}}])"});
