@@ -54,7 +54,8 @@ double arriving_gradients(const Calls& calls, const Json& target, const Json& re
       return kInfinity;
     for (const EntryPair& entry : entries) {
       const metrics::Distance apart = entry.apart();
-      const double unit = std::max(metrics::unit_roundoff(entry.facts->dtype), calls.coarsest_unit());
+      const double own = entry.facts ? metrics::unit_roundoff(entry.facts->dtype) : 0;
+      const double unit = std::max(own, calls.coarsest_unit());
       if (!apart.equal && !(apart.low <= most_of(model, unit, at_start))) return kInfinity;
       largest = std::max(largest, apart.high);
     }
