@@ -39,7 +39,7 @@ class Case:
     steps: tuple[int, ...] = (0,)
     """At any of these the fault may be found first."""
     words: tuple[str, ...] = ()
-    """Of `msprobe run`, for the reference alone."""
+    """Of `msprobe run`, for the reference and, where it goes on from the middle, for the target."""
     resumed: bool = False
     """The target goes on from what a run of the reference, which is not recorded, saved in the middle."""
 

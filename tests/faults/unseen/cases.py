@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import fifth
 import first
 import fourth
 import second
@@ -11,7 +12,13 @@ import third
 
 SETS = {
     name: (*of.FAULTS, *of.HEALTHY)
-    for name, of in (("first", first), ("second", second), ("third", third), ("fourth", fourth))
+    for name, of in (
+        ("first", first),
+        ("second", second),
+        ("third", third),
+        ("fourth", fourth),
+        ("fifth", fifth),
+    )
 }
 CASES = tuple(case for cases in SETS.values() for case in cases)
 assert len({case.name for case in CASES}) == len(CASES)

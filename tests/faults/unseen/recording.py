@@ -64,7 +64,7 @@ def runs_of(case: Case) -> tuple[Run, Run]:
         changed = _planted(changed, case.library)
     if case.resumed:
         resumed = edited(text, ((', ""\n', ', "checkpoint.pt"\n'),))
-        return reference, Run(case.script, resumed, resumed_from=text)
+        return reference, Run(case.script, resumed, words=case.words, resumed_from=text)
     return reference, Run(case.script, changed, case.environment)
 
 
