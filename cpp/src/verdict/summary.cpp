@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "verdict/arrival.h"
 #include "verdict/places_of_calls.h"
 #include "verdict/suspects_of_calls.h"
 
@@ -15,12 +14,11 @@ using compare::Reason;
 
 class Summary {
  public:
-  Summary(const Calls& calls, bool is_first_step, bool has_state, compare::StepWalk& walk)
-      : calls_(calls), is_first_(is_first_step), has_state_(has_state), walk_(walk) {}
+  Summary(const Calls& calls, bool has_state, compare::StepWalk& walk)
+      : calls_(calls), has_state_(has_state), walk_(walk) {}
 
   void run() {
     if (!has_state_) keep_parameters();
-    find_stretch();
     walk_.unit = calls_.coarsest_unit();
     const ItemPair* largest = nullptr;
     for (const ItemPair& row : calls_.pair().matches.pairs) {
@@ -61,29 +59,6 @@ class Summary {
     }
   }
 
-  // Every place is within its tolerance, and all together are farther off than a model that is computed once
-  // may be: between which two?
-  void find_stretch() {
-    if (!is_first_ || !calls_.model().stretch) return;
-    const double most = calls_.model().most_together * calls_.coarsest_unit();
-    for (const ItemPair& row : calls_.pair().matches.pairs) {
-      const std::string_view call = calls_.name(row.target_record);
-      const bool is_result = row.reference && !is_input(calls_.item(row).part) && !calls_.says_nothing(row) &&
-                             calls_.zone(row.target_record) == Zone::kModel;
-      if (!is_result || calls_.unit(row) == 0 || calls_.distance(row).norm == 0) continue;
-      // Some gradients are nothing but rounding.
-      const bool is_gradient = is_backward(call) || trace::holds_gradients(call);
-      if (is_gradient || calls_.is_mispaired(row.target_record)) continue;
-      const Distance& apart = calls_.distance(row);
-      if (apart.low > most && arrives(calls_, row, apart, walk_.arriving, is_first_)) {
-        walk_.first_differing = calls_.item_name(row);
-        return;
-      }
-      if (apart.high <= most) walk_.last_agreeing = calls_.item_name(row);
-    }
-    walk_.last_agreeing.clear();
-  }
-
   // For a note: another shape or dtype, or another tensor for the larger part: two that have nothing in
   // common are sqrt(2) apart.
   compare::Because strange(const ItemPair& row) const {
@@ -109,15 +84,14 @@ class Summary {
   }
 
   const Calls& calls_;
-  bool is_first_;
   bool has_state_;
   compare::StepWalk& walk_;
 };
 
 }  // namespace
 
-void summarize(const Calls& calls, bool is_first_step, bool has_state, compare::StepWalk& walk) {
-  Summary(calls, is_first_step, has_state, walk).run();
+void summarize(const Calls& calls, bool has_state, compare::StepWalk& walk) {
+  Summary(calls, has_state, walk).run();
 }
 
 }  // namespace msprobe::verdict

@@ -50,7 +50,8 @@ class Walk {
     for (const UnpairedCalls& group : unpaired_.groups()) report_group(group);
     found_.sort();
     walk().noise = places_.before(calls_.count());
-    summarize(calls_, before_ == nullptr, has_state_, walk());
+    if (far_off_ != nullptr) tell_stretch();
+    summarize(calls_, has_state_, walk());
     return std::move(result_);
   }
 
@@ -223,6 +224,7 @@ class Walk {
       return;
     }
     const InputPlace input = places_.input(row);
+    is_given_equal_ &= input.place.rule != Rule::kOrigin;
     const Measured measured = measure(row, input.place, apart);
     places_.keep(row, input.place);
     const ItemIndex ours = calls_.ours().flow().source(row.target);
@@ -244,6 +246,7 @@ class Walk {
 
   void visit_parameter(std::uint32_t record, const ItemPair& row, const Distance& apart,
                        const std::string& name) {
+    is_given_equal_ &= before_ != nullptr;
     if (has_state_ || calls_.zone(record) != Zone::kModel) return;
     const Measured measured = measure(row, places_.parameter(row, name), apart);
     if (measured.strength < 1) return;
@@ -328,6 +331,7 @@ class Walk {
       seen.arrives |= arrives(row, apart);
       Measured measured = measure(row, places_.result(row, sources, knows_sources), apart);
       places_.keep(row, measured.place);
+      if (far_off_ == nullptr && is_far_off(row, apart, measured.allowed)) far_off_ = &row;
       reached = std::max(reached, apart.high / measured.allowed.cancelled);
       seen.visible = std::max(seen.visible, visible_in(record, row, measured));
       if (worst == nullptr || measured.strength > seen.excess) {
@@ -340,6 +344,31 @@ class Walk {
     places_.keep_inside(record, high);
     if (seen.has_result && !seen.out_is_equal) note_module(record);
     if (worst != nullptr && seen.excess >= 1 && !seen.has_other_arguments) report_result(*worst, of_worst);
+  }
+
+  // Every place is within its tolerance, and all together are farther off than a model that is computed once,
+  // on equal weights and data, may be. Some gradients are nothing but rounding.
+  bool is_far_off(const ItemPair& row, const Distance& apart, const Tolerance& allowed) const {
+    const bool is_asked = model_.stretch && before_ == nullptr && is_given_equal_ && is_forward_result(row);
+    return is_asked && apart.low > allowed.cancelled * most_together() && arrives(row, apart);
+  }
+
+  double most_together() const { return model_.most_together * calls_.coarsest_unit(); }
+
+  bool is_forward_result(const ItemPair& row) const {
+    return calls_.is_result(row) && calls_.unit(row) > 0 && calls_.distance(row).norm > 0 &&
+           calls_.zone(row.target_record) == Zone::kModel && !is_backward(calls_.name(row.target_record));
+  }
+
+  // Between which two?
+  void tell_stretch() {
+    walk().first_differing = calls_.item_name(*far_off_);
+    for (const ItemPair* row = far_off_; row-- != calls_.pair().matches.pairs.data();) {
+      if (!row->reference || !is_forward_result(*row) || calls_.distance(*row).high > most_together())
+        continue;
+      walk().last_agreeing = calls_.item_name(*row);
+      return;
+    }
   }
 
   // What comes of something that is known to differ. A module by what goes into it, whatever happens inside;
@@ -483,6 +512,8 @@ class Walk {
   Findings found_;
   Effects effects_;
   std::vector<Unmeasured> unmeasured_;
+  bool is_given_equal_ = true;         // weights and data, as far as the walk came
+  const ItemPair* far_off_ = nullptr;  // the first result that is so
 };
 
 }  // namespace

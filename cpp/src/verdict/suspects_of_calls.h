@@ -39,10 +39,8 @@ SuspectsOfCalls suspects_of_calls(const Model& model, const trace::DumpPair& pai
 void add_suspects_of_state(const Model& model, const trace::Json& target, const trace::Json& reference,
                            const compare::StepWalk* before, SuspectsOfCalls& calls, const Observer& observer);
 
-/// What is said of the calls of a step as a whole: counts, the largest distances, the first tensor that has
-/// little in common, and the stretch in which small differences add up to more than a model that is computed
-/// once may make. Keeps parameters for the next step where no training state
-/// does.
-void summarize(const Calls& calls, bool is_first_step, bool has_state, compare::StepWalk& walk);
+/// What is said of the calls of a step as a whole: counts, the largest distances, and the first tensor that
+/// has little in common. Keeps parameters for the next step where no training state does.
+void summarize(const Calls& calls, bool has_state, compare::StepWalk& walk);
 
 }  // namespace msprobe::verdict

@@ -53,6 +53,19 @@ TEST_CASE("step: a model that is computed once is off by no more than 256 roundi
   };
   CHECK(parted(200).empty());
   CHECK(parted(400) == "Module.a.A.forward.0.output.0");
+  // Not where a difference of two that are 8 times as large is left, and not of data that are other ones.
+  const auto of_difference = [](double left, double data) {
+    const auto run = [&](double off, double given) {
+      const std::string one = tensor({3 * (1 + given)}), made = tensor({8 * (1 + off / 8)}),
+                        result = tensor({left * (1 + off)});
+      return steps::Run{call("Functional.linear.0.forward", one, made) + ", " +
+                        call("Tensor.__sub__.0.forward", made + ", " + tensor({8 - left}), result)};
+    };
+    return walk(run(400 * kFloat32, data), run(0, 0)).first_differing;
+  };
+  CHECK(of_difference(1, 0).empty());
+  CHECK(of_difference(8, 0) == "Tensor.__sub__.0.forward.output.0");
+  CHECK(of_difference(8, kFloat32).empty());
 }
 
 TEST_CASE("step: what has next to nothing in common with the reference is noted") {
