@@ -57,7 +57,7 @@ class GradientWatch:
     def exchanges(self) -> list[Exchange]:
         return [
             *watch_returned_gradients(self._note),
-            *watch_backward(lambda *_: self._add_backward()),
+            *watch_backward(lambda *_: self._add_backward(), self._forget_arrived),
             *watch_clipping(self._clipping),
             OptimizerUpdates(lambda optimizer, *_: self._optimizer(optimizer), missed=self._optimizer),
         ]
@@ -87,6 +87,10 @@ class GradientWatch:
     def _gradient_arrived(self, name: str, parameter: Any) -> None:
         with self._report.noting(f"gradient of {name!r} before the reduction"):
             self._arrived[name] = None if parameter.grad is None else measure(parameter.grad)
+
+    def _forget_arrived(self) -> None:
+        """A backward that failed, as where another rank died, reduced some of them or none."""
+        self._arrived = {}
 
     def _add_backward(self) -> None:
         record: dict[str, Any] = {}

@@ -315,11 +315,13 @@ class _Learned:
             if path[0] == "parameters" and parameter not in self._lies:
                 self._learn(parameter, entries, _at(other, path))
             lies = self._lies.get(parameter)
-            whole = _whole_of(entries, lies) or _only(entries, is_partial=run.is_partial)
+            # A rank may have failed to record it, or have no gradient.
+            is_partial = run.is_partial or (lies is not None and not set(lies.ranks) <= set(entries))
+            whole = _whole_of(entries, lies) or _only(entries, is_partial=is_partial)
             if whole is not None:
                 _set(run.state, path, whole)
                 continue
-            unknown = MISSING_SHARDS if run.is_partial else _UNKNOWN
+            unknown = MISSING_SHARDS if is_partial else _UNKNOWN
             run.not_joined[path] = _CHANGED_BUFFER if path[0] == "buffers" else unknown
 
     def _learn(self, parameter: str, entries: dict[int, Entry], whole: Any) -> None:

@@ -122,13 +122,16 @@ class ModelCalls:
         return original(*args, **kwargs)
 
 
-def watch_backward(after: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> list[CallWatch]:
+def watch_backward(
+    after: Callable[[tuple[Any, ...], dict[str, Any]], None], failed: Callable[[], None] = lambda: None
+) -> list[CallWatch]:
     """Calls `after(args, kwargs)` with the arguments of torch.autograd.backward, which Tensor.backward calls,
     too, when it has returned; not for one inside of another, as modes and activation checkpointing make them.
+    Calls `failed()` when it has raised.
     """
     import torch
 
-    return _outermost([torch.autograd.backward], after)
+    return _outermost([torch.autograd.backward], after, failed)
 
 
 def watch_gradients(after: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> list[CallWatch]:
@@ -151,7 +154,9 @@ def watch_returned_gradients(after: Callable[[tuple[Any, ...]], None]) -> list[C
 
 
 def _outermost(
-    functions: Iterable[Any], after: Callable[[tuple[Any, ...], dict[str, Any]], None]
+    functions: Iterable[Any],
+    after: Callable[[tuple[Any, ...], dict[str, Any]], None],
+    failed: Callable[[], None] = lambda: None,
 ) -> list[CallWatch]:
     depth = 0
 
@@ -162,8 +167,12 @@ def _outermost(
         depth += 1
         try:
             result = original(*args, **kwargs)
-        finally:
+        except BaseException:
             depth -= 1
+            if depth == 0:
+                failed()
+            raise
+        depth -= 1
         if depth == 0:
             after(args, kwargs)
         return result

@@ -99,6 +99,26 @@ def test_distributed_data_parallel(tmp_path: Path) -> None:
     launch(ddp_with_all_options, tmp_path)
 
 
+def failed_backward(rank: int, folder: Path) -> None:
+    model = network()
+
+    def fails(_: Any) -> None:
+        raise RuntimeError("connection closed by peer")
+
+    model[0].weight.register_hook(fails)
+    diagnosis = TrainingState(KINDS)
+    diagnosis.begin_step(model, folder / f"rank{rank}")
+    with pytest.raises(RuntimeError, match="closed by peer"):
+        model(batch(rank, 1)).square().sum().backward()
+    assert model[2].weight.grad is not None  # some arrived
+    diagnosis.end_step()
+    assert json.loads((folder / f"rank{rank}" / "diagnosis.json").read_text())["backward"] == []
+
+
+def test_a_backward_that_failed_reduced_nothing(tmp_path: Path) -> None:
+    launch(failed_backward, tmp_path)
+
+
 def fsdp(rank: int, folder: Path) -> None:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard

@@ -109,6 +109,35 @@ def test_a_rank_without_its_calls_is_said(tmp_path: Path, values: dict[str, torc
     assert told(found) == {"dump: step 0, rank 1": "there is no dump.json in the target"}
 
 
+def test_one_of_several_shards_is_no_whole(tmp_path: Path, values: dict[str, torch.Tensor]) -> None:
+    """A rank that has no gradient, or whose hooks failed."""
+    states = plain_shards(values)
+    states[1]["gradients_at_optimizer"] = states[1]["backward"] = []
+    found = answer(tmp_path, one(values), states)
+    assert found.status == "incomplete", found.sentence
+    assert told(found) == {"dump: 2 values of the target, as fc.weight": HALVES}
+
+
+# ---- another global batch
+
+
+@pytest.mark.parametrize("rows", [2, 8])
+def test_another_global_batch_is_other_data(
+    tmp_path: Path, values: dict[str, torch.Tensor], rows: int
+) -> None:
+    batch = torch.arange(80).reshape(16, 5)
+
+    def fed(states: list[State], *parts: torch.Tensor) -> list[State]:
+        calls = [[{"model": "", "tensors": {"args.0": entry(part)}}] for part in parts]
+        return [{**one, "inputs": call} for one, call in zip(states, calls)]
+
+    parts = [part.contiguous() for part in batch[: 2 * rows].chunk(2)]
+    others = {name: 1.3 * value if name.startswith("g.") else value for name, value in values.items()}
+    found = answer(tmp_path, fed(one(values), batch[:8]), fed(copied(others), *parts))
+    assert found.cause is not None
+    assert (found.cause.stage, found.cause.name) == ("data", "input data inputs.args.0")
+
+
 # ---- placements
 
 
