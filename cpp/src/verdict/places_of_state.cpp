@@ -497,14 +497,22 @@ class StateWalk {
     return kept(entry, of_error(left->second.error));
   }
 
-  // Of what it was, and of the gradient or its square.
+  // The sum of a part of what it was, and of the gradient or its square, which is off by twice as much: that
+  // part is no larger than what it was and what it is together.
   static Place state_after(const EntryPair& entry, const Reached& before, const Reached& gradients) {
+    const Tensor after = tensor_at(entry);
+    Tensor added = after;
     std::vector<Source> sources;
-    if (const auto state = before.find(entry.name); state != before.end()) sources.push_back(state->second);
+    if (const auto state = before.find(entry.name); state != before.end()) {
+      sources.push_back(state->second);
+      added.norm += state->second.tensor.norm;
+      added.typical += state->second.tensor.typical;
+    }
+    added.norm *= 2;
     const auto gradient = gradients.find(entry.of);
     sources.push_back(gradient == gradients.end() ? largest_of(gradients) : gradient->second);
-    sources.back().tensor = tensor_at(entry);
-    return place_by(Gain::kElementwise, tensor_at(entry), std::move(sources));
+    sources.back().tensor = added;
+    return place_by(Gain::kSum, after, std::move(sources));
   }
 
   // R6 in place of R2. What is moved is the first source: nothing, at the first step.
