@@ -62,6 +62,7 @@ class OfOperator {
       return allowed;
     }
     if (model_.kink && place_.by.has_kink && place_.is_backward) add_kink(allowed);
+    if (gain_class() == Gain::kSteps && !place_.is_backward) add_steps(allowed);
     if (rounds()) add_own(allowed, any_differs);
     return allowed;
   }
@@ -185,6 +186,19 @@ class OfOperator {
       if (one.tensor.unit > 0 && one.is_saved) error = std::max(error, one.error());
     }
     allowed.magnitude += std::sqrt(std::min(error, 1.0));
+  }
+
+  // R5: roundings to integers, signs and remainders. Of elements of size t, an error e takes e t over one of
+  // the limits between integers; over a single limit, as that of a sign, e. They jump by 2 at most.
+  void add_steps(Tolerance& allowed) const {
+    double gone = 0;
+    for (const Source& one : place_.sources) {
+      if (one.tensor.unit > 0) gone = std::max(gone, one.error() * std::max(one.tensor.typical, 1.0));
+    }
+    if (gone == 0) return;
+    const double jumps = std::min(ratio(2 * std::sqrt(std::min(gone, 1.0)), result_.typical), kMostGain);
+    allowed.magnitude += jumps;
+    allowed.bias += jumps / std::sqrt(independent_errors(result_));
   }
 
   // The gradient of what was repeated, or looked up by an index, is the sum over all its uses. By an index

@@ -283,6 +283,17 @@ TEST_CASE("operator: the larger of what goes in and what is computed inside expl
   CHECK(tolerance(module).magnitude >= alone);
 }
 
+TEST_CASE("steps: rounding to integers takes elements to the next one") {
+  // Of elements of size 30, an error of 1e-4 takes 3 in 1,000 over a limit; over that of a sign, 1 in 10,000.
+  const auto allowed = [](const char* name, double typical, double result) {
+    const Place place = made_by(name, {source(1e-4, normal(kFloat32, typical))}, normal(kFloat32, result));
+    return tolerance(place).magnitude;
+  };
+  CHECK(allowed("round", 30, 30) == Approx(2 * std::sqrt(3e-3) / 30).epsilon(0.05));
+  CHECK(allowed("sign", 0.01, 1) == Approx(2 * std::sqrt(1e-4)).epsilon(0.05));
+  CHECK(tolerance(made_by("round", {source(0)})).magnitude < 1e-6);
+}
+
 // ---- norm and mean
 
 TEST_CASE("bias: a kernel that truncates is rounding, a factor is not") {
