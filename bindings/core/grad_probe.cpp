@@ -123,6 +123,7 @@ void register_grad_probe(py::module_& m) {
       "direction_file_name", [](const std::string& name) { return grad_probe::direction_file_name(name); },
       py::arg("name"));
   m.def("matched_ranks", &grad_probe::matched_ranks, py::arg("path1"), py::arg("path2"), released);
+  m.def("is_empty_record", &grad_probe::is_empty_record, py::arg("rank_dir"), released);
 
   py::class_<grad_probe::Finding>(m, "GradFinding", py::is_final())
       .def_property_readonly("kind", [](const grad_probe::Finding& f) { return kind_name(f.kind); })

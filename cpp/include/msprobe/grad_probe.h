@@ -226,6 +226,10 @@ MSPROBE_API std::size_t convert(const std::filesystem::path& rank_dir, const Opt
 MSPROBE_API std::vector<int> matched_ranks(const std::filesystem::path& path1,
                                            const std::filesystem::path& path2);
 
+/// Whether no step of the record of a rank has a gradient. Throws IoError, and FormatError for a record that
+/// is none.
+MSPROBE_API bool is_empty_record(const std::filesystem::path& rank_dir);
+
 /// The two sides have no rank, step or parameter in common. Python: also a RuntimeError, as mindstudio-probe
 /// raises.
 class MSPROBE_API NothingToCompare : public InvalidArgument {

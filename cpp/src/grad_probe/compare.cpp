@@ -356,6 +356,14 @@ std::vector<int> matched_ranks(const fs::path& path1, const fs::path& path2) {
   return ranks;
 }
 
+bool is_empty_record(const fs::path& rank_dir) {
+  const RecordedRank rank(rank_dir);
+  return rank.steps().empty() && std::ranges::none_of(rank.summarized_steps(), [&](std::int64_t step) {
+           const auto text = rank.summary(step);
+           return text && !io::parse_csv(*text, rank.summary_place(step)).rows.empty();
+         });
+}
+
 Comparison compare(const fs::path& rank_dir1, const fs::path& rank_dir2, const CompareOptions& options) {
   const RecordedRank rank1(rank_dir1);
   const RecordedRank rank2(rank_dir2);

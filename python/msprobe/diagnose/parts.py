@@ -31,7 +31,7 @@ from msprobe.files.loss_files import is_loss_file
 from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.files.ranges import which_ranks
 from msprobe.files.run_folder import offset_of, optimizer_calls_of
-from msprobe.native import Error, NothingToCompare, log
+from msprobe.native import Error, NothingToCompare, core, log
 from msprobe.terminal.progress import Working
 
 if TYPE_CHECKING:
@@ -215,6 +215,10 @@ class Comparison:
         every_step = any(is_loss_file(path.name) for path in (*self._a.losses, *self._b.losses))
         missing = tuple(alone(a, b, max(self.offset, 0), every_step=every_step))
         found = compare_ranks(a, b, self._evidence())
+        if found.steps == 0 and every_step and not any(a.values()) and not any(b.values()):
+            # As of a training that calls torch.autograd.grad() in place of backward().
+            self.notes.append("losses: neither run has one, as no backward pass of a loss was seen")
+            return PartResult("losses", "absent", "neither run has a loss")
         if found.steps == 0:
             counts = [len({step for losses in run.values() for step in losses}) for run in (a, b)]
             return PartResult(
@@ -266,8 +270,12 @@ class Comparison:
         # Where both runs do, else each call of an optimizer counts as a step.
         calls = optimizer_calls_of(self._a.path)
         calls = calls if calls == optimizer_calls_of(self._b.path) else 1
+        records = self._gradient_records()
+        if all(core.is_empty_record(rank) for record in records for rank in record.glob("rank*")):
+            self.notes.append("gradients: neither run recorded any, as none of sparse ones are kept")
+            return PartResult("gradients", "absent", "neither run has a gradient")
         result = compare_gradients(
-            *self._gradient_records(),
+            *records,
             self._output / "gradients",
             pictures=False,
             show_progress=self._options.shows_progress,

@@ -161,6 +161,34 @@ def test_a_gap_behind_the_first_difference_hides_nothing(runs, recorded, tmp_pat
     assert "dump: step 9 (only in the reference)" in lines(answer.not_compared)
 
 
+@pytest.mark.parametrize(
+    ("table", "trained"),
+    [
+        pytest.param(
+            "nn.Embedding(9, 4)",
+            "for p, g in zip(model.parameters(), torch.autograd.grad(loss, model.parameters())): p.data -= g",
+            id="no loss is seen",
+        ),
+        pytest.param("nn.Embedding(9, 4, sparse=True)", "loss.backward()", id="gradients are sparse"),
+    ],
+)
+def test_what_neither_run_can_have_is_no_gap(tmp_path, table, trained):
+    (tmp_path / "train.py").write_text(
+        f"import torch\nfrom torch import nn\ntorch.manual_seed(4)\nmodel = {table}\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        f"for step in range(2):\n    loss = model(torch.arange(9)).square().sum()\n    {trained}\n"
+        "    optimizer.step()\n    optimizer.zero_grad()\n"
+    )
+    for name in ("reference", "target"):
+        command = [sys.executable, "-m", "msprobe", "run", "-o", name, "train.py"]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    answer = diagnosed(tmp_path / "reference", tmp_path / "target", tmp_path)
+    assert answer.follows
+    absent = {part.part for part in answer.parts if part.status == "absent"} - {"checkpoint"}
+    assert absent == ({"losses", "gradients"} if "autograd" in trained else {"gradients"})
+    assert any("neither run" in note for note in answer.notes)
+
+
 class TestCommands:
     """The same gap, asked of every command: 0 is said of what was seen as a whole only."""
 
