@@ -96,15 +96,15 @@ def library(out: Path) -> Iterator[Question]:
 
 
 def unseen(out: Path) -> Iterator[Question]:
-    """Of the sets that are spent; another is not to be asked while rules change."""
+    """Of the sets that are spent, by their names; another is not to be asked while rules change."""
     from cases import SETS
     from recording import folder_of, is_recorded, runs_of
 
-    for name in ("first", "second"):
+    for name in ("first", "second", "third", "fourth"):
         for case in SETS[name]:
             runs = runs_of(case)
-            if all(is_recorded(out, run) for run in runs):
-                golden, target = (folder_of(out, run) / "dump" for run in runs)
+            if all(is_recorded(out / name, run) for run in runs):
+                golden, target = (folder_of(out / name, run) / "dump" for run in runs)
                 outcome = OfRuns(case.place, tuple(case.steps))
                 yield Question(f"unseen/{name}/{case.name}", golden, target, outcome)
 
@@ -279,15 +279,20 @@ Made at commit `{commit}` by one command:
 _GONE = """
 ## Gone
 
-Each of these was switched off, and nothing that was asked, no unit test and no script that once failed
-changed its answer for the worse. Calls of one run: that others of that run may take what they make, and
-that another tensor counts by what the module makes of it. Values: that what does not exist yet in the
-target is no source, that terms count with their coefficients, that a mask may not be recorded. What has
-no distance: that a product of equal tensors of another shape is a fault by itself, that what a module is
-given is the same inside of it, that the order of tensors which are clipped together does not matter,
-each gradient by itself where clipping differs (the norm of all tells). The step: that the stretch begins
-where a result is too far off and that gradients are in it, and a list of settings of modules by their
-names.
+Each of these was switched off, and nothing that was asked and no script that once failed changed its
+answer for the worse; unit tests that asked for the rule alone went with it. Calls of one run: that others
+of that run may take what they make, and that another tensor counts by what the module makes of it.
+Values: that what does not exist yet in the target is no source, that terms count with their coefficients,
+that a mask may not be recorded. What has no distance: that a product of equal tensors of another shape is
+a fault by itself, that what a module is given is the same inside of it, that the order of tensors which
+are clipped together does not matter, each gradient by itself where clipping differs (the norm of all
+tells). The step: that the stretch begins where a result is too far off and that gradients are in it, and
+a list of settings of modules by their names. Values: that a gradient which no call made is the sum of
+what those give back that took the result, that a later call of a model may be given a result, that what
+no call made behind the backward pass is a gradient that was reduced, that an unknown optimizer's step of
+equal tensors is the same, that a part of a tensor may have most of its errors, and what stands beside a
+mask. The step: what each run makes of gradients that agree behind the backward pass and not at the
+optimizer.
 """
 _HEAD = "| {} | asked | worse | better | other | such as |\n|---|---|---|---|---|---|{}\n"
 
