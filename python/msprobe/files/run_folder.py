@@ -9,10 +9,14 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msprobe.files.loss_files import begins_at
 from msprobe.files.regular_file import open_to_read
 from msprobe.native import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RUN_FILE = re.compile(r"run\.rank([0-9]{1,9})\.json")
 
@@ -87,15 +91,38 @@ def optimizer_calls_of(path: Path) -> int:
     return calls // steps if steps > 0 and calls > 0 and calls % steps == 0 else 1
 
 
-def _content_of(path: Path) -> object:
-    for folder in (path, path.parent):
+_TIME = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\+00:00")
+
+
+def lifetime_in(content: object) -> tuple[str, str] | None:
+    """When the process of a run.rank{R}.json began and ended: the earlier text is the smaller one. None: it
+    is not known, as of one that was killed.
+    """
+    found = [str(content.get(key)) for key in ("started", "ended")] if isinstance(content, dict) else []
+    return (found[0], found[1]) if found and all(map(_TIME.fullmatch, found)) else None
+
+
+def failed_step_in(content: object) -> int | None:
+    """The last step that a process began which failed later; None: it did not, or the file does not tell, as
+    that of one that was killed.
+    """
+    outcome = content.get("outcome") if isinstance(content, dict) else None
+    steps = _count(content, "steps")
+    return steps - 1 if steps and outcome not in (None, "running", "ended") else None
+
+
+def processes_of(path: Path) -> Iterator[tuple[int, object]]:
+    """What run.rank{R}.json holds, with R. `path` may also be a part of the run."""
+    folder = _run_of(path)
+    for rank in sorted(ranks_of_run(folder)):
         with contextlib.suppress(OSError, ValueError, RecursionError):
-            names = sorted(name for name in os.listdir(folder) if RUN_FILE.fullmatch(name))
-            if not names:
-                continue
-            with open_to_read(folder / names[0]) as file:
-                return json.loads(file.read(_LARGEST_RUN_FILE))
-    return None
+            with open_to_read(folder / f"run.rank{rank}.json") as file:
+                content = json.loads(file.read(_LARGEST_RUN_FILE))
+            yield rank, content
+
+
+def _content_of(path: Path) -> object:
+    return next((content for _, content in processes_of(path)), None)
 
 
 def _count(content: object, key: str) -> int:

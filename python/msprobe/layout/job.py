@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.dump_folders import RANK, STEP, Form, form_of, numbered
 from msprobe.files.left_out import LeftOut, left_out
+from msprobe.files.ranges import numbers
 from msprobe.files.regular_file import read_text
-from msprobe.files.run_folder import dump_of
+from msprobe.files.run_folder import dump_of, failed_step_in, lifetime_in, processes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +34,8 @@ class Job:
     steps: dict[int, dict[int, Path]]
     """Folders of ranks, by step and rank."""
     left_out: list[LeftOut] = field(default_factory=list)
+    processes: dict[int, object] = field(default_factory=dict)
+    """What run.rank{R}.json holds, by rank."""
 
     @property
     def ranks(self) -> list[int]:
@@ -52,6 +55,10 @@ class Job:
         expected = {*self.ranks, *range(size)} if folders else set()
         for rank in sorted(expected - set(folders)):
             self._leave_out(left_out("not recorded", step, rank))
+        for rank, faults in ((rank, faults_of(state)) for rank, state in states.items()):
+            if faults:
+                more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
+                self._leave_out(left_out(f'could not be measured: "{faults[0]}"{more}', step, rank))
         return states
 
     def dumps_of(self, step: int) -> Iterator[tuple[int, State]]:
@@ -73,6 +80,14 @@ class Job:
         """Ranks of the job that are not among the states of a step."""
         sizes = [size for state in states.values() if (size := world_size(state)) is not None]
         return {*self.ranks, *range(max(sizes, default=0))} - set(states)
+
+    def why_lacking(self, states: dict[int, State], step: int) -> str:
+        """Why what is not there of a step may have been there all the same; empty: all of it was recorded."""
+        if self.missing(states):
+            return "a rank that may hold it was not recorded"
+        if step in map(failed_step_in, self.processes.values()):
+            return "the run failed in this step"
+        return "a rank could not measure everything" if any(map(faults_of, states.values())) else ""
 
     def first_state(self) -> State | None:
         """Of the first step, and the first rank that can be read: how the job is laid out. None: there is
@@ -96,11 +111,35 @@ class Job:
         sizes = {rank: 1 if "layout" not in one else world_size(one) for rank, one in states.items()}
         said = Counter(size for size in sizes.values() if size is not None)
         if len(said) < 2:
-            return states
+            return self._at_one_time(states, step)
         of_job = " and ".join(map(str, sorted(said)))
         self._leave_out(left_out(f"its ranks are of jobs of {of_job} processes", step))
         ((kept, _),) = said.most_common(1)
         return {rank: one for rank, one in states.items() if sizes[rank] in (None, kept)}
+
+    def _at_one_time(self, states: dict[int, State], step: int) -> dict[int, State]:
+        """The processes of a job train together: none begins when another one has ended."""
+        lives = {rank: lifetime_in(self.processes.get(rank)) for rank in states if world_size(states[rank])}
+        known = sorted((life, rank) for rank, life in lives.items() if life is not None)
+        jobs: list[list[int]] = []
+        ends: list[tuple[str, int]] = []
+        """Of each job the first one, and whose it is."""
+        for (began, ended), rank in known:
+            if not jobs or began > ends[-1][0]:
+                jobs.append([])
+                ends.append((ended, rank))
+            jobs[-1].append(rank)
+            ends[-1] = min(ends[-1], (ended, rank))
+        if len(jobs) < 2:
+            return states
+        later = numbers("rank", jobs[1])
+        self._leave_out(
+            left_out(
+                f"its ranks are of {len(jobs)} jobs: {later} began when rank {ends[0][1]} had ended", step
+            )
+        )
+        others = {rank for job in jobs if job != max(jobs, key=len) for rank in job}
+        return {rank: one for rank, one in states.items() if rank not in others}
 
     def _read(self, folder: Path, step: int, rank: int) -> State | None:
         content = _content(folder / FILE)
@@ -170,7 +209,7 @@ def open_job(path: Path) -> Job:
     if form_of(folder) is not Form.RUN:
         return Job(folder, {})
     steps = {step: numbered(at, RANK) for step, at in sorted(numbered(folder, STEP).items())}
-    return Job(folder, steps)
+    return Job(folder, steps, processes=dict(processes_of(folder)))
 
 
 MOST_RANKS = 1 << 20
@@ -180,6 +219,12 @@ def world_size(state: State) -> int | None:
     """None: the file does not say."""
     size = section(state, "layout").get("world_size")
     return size if isinstance(size, int) and 0 < size <= MOST_RANKS else None
+
+
+def faults_of(state: State) -> list[str]:
+    """What could not be measured."""
+    found = state.get("faults")
+    return [str(one)[:300] for one in found] if isinstance(found, list) else []
 
 
 def section(state: State, name: str) -> State:

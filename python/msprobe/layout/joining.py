@@ -48,7 +48,7 @@ _DUMP: dict[str, object] = {
 _SAME = 1e-6
 
 _UNKNOWN = "it differs from rank to rank, and nothing says how it lies"
-_ON_MISSING = "a rank that may hold it was not recorded"
+_NOT_ALL = "not all of the batch was recorded"
 _OF_PARAMETERS = {
     "parameters",
     "buffers",
@@ -58,6 +58,7 @@ _OF_PARAMETERS = {
     "gradients_at_optimizer",
     "optimizer",
 }
+_LISTS = {"backward", "clipping", "gradients_at_optimizer", "optimizer"}
 _CHANGED_BUFFER = "each rank changes this buffer for itself"
 
 NOT_JOINED = (
@@ -150,13 +151,14 @@ def write_joined(reference: Job, target: Job, output: Path, offset: int = 0) -> 
             logical_state(others, names[0], is_partial=bool(reference.missing(others))),
             logical_state(states, names[1], is_partial=bool(target.missing(states))),
         )
+        sides[0].lacking = reference.why_lacking(others, step + offset)
+        sides[1].lacking = target.why_lacking(states, step)
         _know_the_same(learned, sides)
         for side, one, other in zip(("reference", "target"), sides, sides[::-1]):
             for path, reason in one.not_joined.items():
                 reasons[side, reason] += 1
-                samples.setdefault(
-                    (side, reason), " ".join(path[3:] if path[0] == "optimizer" else path[-1:])
-                )
+                name = " ".join(path[3:] if path[0] in _LISTS else path[-1:])
+                samples.setdefault((side, reason), name or path[0])
                 _remove(other.state, path)
         result.steps.append(step + offset)
         folders = (
@@ -204,7 +206,7 @@ def _know_the_same(learned: tuple[_Learned, _Learned], sides: tuple[Logical, Log
     """What one side tells of how the other one lies, and what both can be compared by."""
     for known, (mine, other) in zip(learned, (sides, sides[::-1])):
         known.put_together(mine, other.state)
-        if mine.is_partial:
+        if mine.lacking:
             _leave_out_lacking(mine, other.state)
     cut = {name for known, one in zip(learned, sides) for name in (*known.cut, *one.cut)}
     for path in {name.rpartition(".")[0] for name in cut}:
@@ -406,14 +408,14 @@ def _only(entries: dict[int, Entry], *, is_partial: bool) -> Entry | None:
 
 
 def _leave_out_lacking(mine: Logical, other: State) -> None:
-    """What the ranks that are missing may have had is no difference."""
+    """What was not recorded may have been there."""
     for path in _lacking(mine.state, other):
-        mine.not_joined.setdefault(path, _ON_MISSING)
+        mine.not_joined.setdefault(path, mine.lacking)
     batch, whole = mine.state["inputs"][0]["tensors"], other["inputs"][0]["tensors"]
-    for name in [*batch]:
-        if name in whole and elements(batch[name]) != elements(whole[name]):
-            del batch[name], whole[name]
-            mine.not_joined["inputs", name] = "a rank that has a part of the batch was not recorded"
+    for name in whole:
+        if name not in batch or elements(batch[name]) != elements(whole[name]):
+            batch.pop(name, None)
+            mine.not_joined["inputs", "0", "tensors", name] = _NOT_ALL
     groups = [group for one in items(mine.state, "optimizer") for group in items(one, "groups")]
     updated = {name for group in groups for name in group["parameters"]}
     for group in (group for one in items(other, "optimizer") for group in items(one, "groups")):
@@ -424,10 +426,12 @@ def _lacking(mine: Any, other: Any, path: tuple[str, ...] = ()) -> Iterator[tupl
     """Keys that lead to values of parameters and modules that the other run has alone."""
     if isinstance(other, list):
         for place, one in enumerate(other):
-            at = mine[place] if isinstance(mine, list) and place < len(mine) else {}
-            yield from _lacking(at, one, (*path, str(place)))
+            if isinstance(mine, list) and place < len(mine):
+                yield from _lacking(mine[place], one, (*path, str(place)))
+            elif isinstance(one, dict):
+                yield (*path, str(place))
     elif isinstance(other, dict) and not is_tensor(other):
-        for name in other if path else _OF_PARAMETERS & set(other):
+        for name in other if path else [name for name in other if name in _OF_PARAMETERS]:
             if isinstance(mine, dict) and name in mine:
                 yield from _lacking(mine[name], other[name], (*path, name))
             elif path:
@@ -461,6 +465,8 @@ def _remove(state: Any, path: tuple[str, ...]) -> None:
     holder = _at(state, path[:-1])
     if isinstance(holder, dict):
         holder.pop(path[-1], None)
+    elif isinstance(holder, list):
+        del holder[int(path[-1]) :]
 
 
 def _set(state: Any, path: tuple[str, ...], value: Entry) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msprobe.engines import HANDING_ON, SHARDED_CLASS
-from msprobe.layout.job import each, items, section, sections
+from msprobe.layout.job import each, faults_of, items, section, sections
 from msprobe.layout.names import renamed
 from msprobe.layout.tensor_entry import (
     OTHER_FORMS,
@@ -55,6 +55,8 @@ class Logical:
     """Of the parameters of the rank that has most of them, in the order of the model."""
     is_partial: bool = False
     """Some ranks have no state of this step."""
+    lacking: str = ""
+    """Why what it has not is no difference."""
 
     def put_in_order(self, names: list[str]) -> None:
         """Weights as the model has them, gradients as the backward pass makes them: that of the last one
@@ -83,7 +85,7 @@ def logical_state(
     for name in ("version", "kinds"):
         if name in first:
             state[name] = first[name]
-    state["faults"] = []
+    state["faults"] = [f"rank {rank}: {one}" for rank, of in states.items() for one in faults_of(of)]
     state["joined"] = True
     state["inputs"] = inputs
     state["parameters"] = joiner.tensors(("parameters",), sections(states, "parameters"))

@@ -58,7 +58,7 @@ def half_a_file(rank: Path) -> None:
 
 
 HALVES = "not joined: not all of its shards were recorded"
-NO_BATCH = "not joined: a rank that has a part of the batch was not recorded"
+NO_BATCH = "not joined: not all of the batch was recorded"
 DIED = [
     (copied, no_folder, "not recorded in the target", {}),
     (copied, no_files, "there is no diagnosis.json in the target", {}),
@@ -116,6 +116,117 @@ def test_one_of_several_shards_is_no_whole(tmp_path: Path, values: dict[str, tor
     found = answer(tmp_path, one(values), states)
     assert found.status == "incomplete", found.sentence
     assert told(found) == {"dump: 2 values of the target, as fc.weight": HALVES}
+
+
+# ---- what could not be measured
+
+
+def test_faults_of_a_rank_are_said_with_it_and_are_no_difference(
+    tmp_path: Path, values: dict[str, torch.Tensor]
+) -> None:
+    batch = torch.arange(40).reshape(8, 5)
+    (whole,), parts = one(values), copied(values)
+    whole["inputs"] = [{"model": "", "tensors": {"args.0": entry(batch)}}]
+    parts[0]["inputs"] = [{"model": "", "tensors": {"args.0": entry(batch[:4])}}]
+    parts[1] |= {"inputs": [], "faults": ["inputs: RuntimeError: no", "modules: KeyError: 1"]}
+    for state in parts:
+        state["gradients_at_optimizer"] = []
+    found = answer(tmp_path, [whole], parts)
+    assert found.status == "incomplete", found.sentence
+    lacking = "not joined: a rank could not measure everything"
+    assert told(found) == {
+        "dump: step 0, rank 1": 'could not be measured: "inputs: RuntimeError: no" and 1 more in the target',
+        "dump: 1 values of the target, as args.0": NO_BATCH,
+        "dump: 1 values of the target, as gradients_at_optimizer": lacking,
+    }
+    state = json.loads((tmp_path / "out/joined/target/step0/rank0/diagnosis.json").read_text())
+    assert state["faults"] == ["rank 1: inputs: RuntimeError: no", "rank 1: modules: KeyError: 1"]
+    checked = check_replicas(open_job(tmp_path / "b"))
+    assert checked.status == "incomplete"
+    parts[1]["faults"] = []
+    again = answer(tmp_path / "without", [whole], parts)
+    assert again.cause is not None
+    assert again.cause.name == "input data inputs.args.0"
+
+
+# ---- a run that failed, and two in one folder
+
+
+def processes(folder: Path, *said: dict[str, Any]) -> Path:
+    """Beside the dump of a run."""
+    for rank, content in enumerate(said):
+        content = {"format": 1, "world_size": str(len(said)), "outcome": "ended", **content}
+        (folder / f"run.rank{rank}.json").write_text(json.dumps(content))
+    return folder
+
+
+FAILED = {"outcome": "RuntimeError", "steps": 2}
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "is_cause"),
+    [
+        ([FAILED, FAILED], False),
+        ([FAILED, {"outcome": "running", "steps": 0}], False),
+        ([{"outcome": "KeyError", "steps": 3}] * 2, True),
+        ([{"outcome": "ended", "steps": 2}] * 2, True),
+    ],
+)
+def test_what_a_run_that_failed_did_not_come_to_is_no_difference(
+    tmp_path: Path, values: dict[str, torch.Tensor], outcomes: list[dict[str, Any]], is_cause: bool
+) -> None:
+    reference = processes(write_job(tmp_path / "a" / "dump", [one(values)] * 2).parent, {})
+    cut_short = [{**state, "optimizer": [], "gradients_at_optimizer": []} for state in copied(values)]
+    target = write_job(tmp_path / "b" / "dump", [copied(values), cut_short]).parent
+    found = diagnose(reference, processes(target, *outcomes), tmp_path / "out", graph=False)
+    if is_cause:
+        assert found.cause is not None
+        assert found.cause.reason == "the optimizer steps 0 times (reference: 1)"
+        return
+    assert (found.status, found.cause) == ("incomplete", None), found.sentence
+    assert "dump: 2 values of the target, as gradients_at_optimizer" in told(found)
+
+
+def test_a_killed_rank_leaves_no_step_of_an_optimizer_behind(
+    tmp_path: Path, values: dict[str, torch.Tensor]
+) -> None:
+    """Those that go on cannot reduce, and fail before it."""
+    cut_short = [{**state, "optimizer": [], "gradients_at_optimizer": []} for state in copied(values)]
+    reference = write_job(tmp_path / "a", [one(values)] * 2)
+    target = write_job(tmp_path / "b", [copied(values), cut_short[:1]])
+    found = diagnose(reference, target, tmp_path / "out", graph=False)
+    assert (found.status, found.cause) == ("incomplete", None), found.sentence
+
+
+def lives(*spans: tuple[int, int]) -> list[dict[str, Any]]:
+    """From one minute of an hour to another."""
+    times = [[f"2026-01-02T03:{minute:02}:00+00:00" for minute in span] for span in spans]
+    return [{"started": began, "ended": ended} for began, ended in times]
+
+
+def test_ranks_of_two_jobs_of_one_size_are_told_by_their_times(
+    tmp_path: Path, values: dict[str, torch.Tensor]
+) -> None:
+    others = {name: value + 1 for name, value in values.items()}
+    states = [copied(values, 4)[0], *copied(others, 4)[1:3], copied(values, 4)[3]]
+    run = write_job(tmp_path / "run" / "dump", [states]).parent
+    processes(run, *lives((0, 5), (6, 8), (7, 9), (1, 5)))
+    checked = check_replicas(open_job(run))
+    assert (checked.status, checked.mismatches) == ("incomplete", [])
+    reason = "its ranks are of 2 jobs: ranks 1-2 began when rank 0 had ended"
+    assert [(left.what, left.reason) for left in checked.left_out] == [("step 0", reason)]
+    reference = write_job(tmp_path / "a", [one(values)])
+    found = diagnose(reference, run, tmp_path / "out", graph=False)
+    assert told(found)["dump: step 0"] == f"{reason} in the target"
+    processes(run, *lives((0, 5), (5, 8), (4, 9), (1, 5)))
+    assert check_replicas(open_job(run)).status == "differ"
+
+
+def test_one_rank_of_each_of_two_jobs_has_no_replica(tmp_path: Path, values: dict[str, torch.Tensor]) -> None:
+    run = write_job(tmp_path / "run" / "dump", [copied(values)]).parent
+    processes(run, *lives((6, 8), (0, 5)))
+    with pytest.raises(NothingToCompare, match="its ranks are of 2 jobs: rank 0 began when rank 1 had ended"):
+        check_replicas(open_job(run))
 
 
 # ---- another global batch
