@@ -42,7 +42,7 @@ std::uint64_t value_key(const trace::Trace& trace, const trace::Item& item) {
   const std::string_view max = trace.text(item.max), min = trace.text(item.min);
   // One number of 16 bits is equal to another by chance: there are 256 or 2048 of a magnitude.
   const bool is_fine = metrics::unit_roundoff(trace::dtype_of(trace.text(item.dtype))) <= 0x1p-24;
-  const bool is_single = trace.text(item.shape) == "[]" && max.size() >= kLeastDigitsOfOne && is_fine;
+  const bool is_single = max.size() >= kLeastDigitsOfOne && is_fine;
   std::uint64_t key = 1;
   if ((max == min && !is_single) || max.size() + min.size() < 2 * kLeastDigits) {
     // Flags and small numbers: by their places, which a view with another order of elements does not keep.

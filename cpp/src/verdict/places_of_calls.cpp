@@ -160,11 +160,19 @@ const Item* CallPlaces::added_bias(std::uint32_t record) const {
 
 // ---- what goes into a call
 
+// The coarsest dtype of the calls that made a value which only one run has calls for: of the group of the
+// reference, and of what the other run has in its place.
+double CallPlaces::unit_between(std::optional<std::uint32_t> group, ItemIndex ours) const {
+  if (!group || ours == kNoItem) return calls_.coarsest_unit();
+  const auto other = unpaired_.of_target(calls_.ours().flow().record(ours));
+  return std::max(unpaired_.groups()[*group].unit, other ? unpaired_.groups()[*other].unit : 0);
+}
+
 // Of what calls of one run only make. Those of a backward pass compute with what the forward ones of that run
 // have kept: two times several calls.
-Place CallPlaces::made_by(std::optional<std::uint32_t> group, Tensor tensor,
+Place CallPlaces::made_by(std::optional<std::uint32_t> group, Tensor tensor, double unit,
                           std::vector<Source> sources) const {
-  tensor.unit = std::max(tensor.unit, calls_.coarsest_unit());
+  tensor.unit = std::max(tensor.unit, unit);
   if (model_.one_call_alone && group && unpaired_.groups()[*group].computing <= 1) {  // a call like others
     for (Source& one : sources) one.tensor = tensor;
     return place_by(Gain::kElementwise, tensor, std::move(sources));
@@ -181,8 +189,9 @@ std::optional<OwnChange> CallPlaces::own_change(const ItemPair& row, const Input
   const auto changed = [&](std::optional<std::uint32_t> group, const Trace& trace, const Item& now,
                            ItemIndex was) {
     const Tensor& tensor = input.place.tensor;
-    return OwnChange{trace::distance(trace, now, trace, &trace.all_items()[was], nullptr),
-                     made_by(group, tensor, {source_of(of_error(0), tensor)})};
+    return OwnChange{
+        trace::distance(trace, now, trace, &trace.all_items()[was], nullptr),
+        made_by(group, tensor, unpaired_.groups()[*group].unit, {source_of(of_error(0), tensor)})};
   };
   const std::uint32_t theirs = calls_.theirs().row_of(input.source);
   const auto extra = unpaired_.of_target(calls_.ours().flow().record(ours));
@@ -229,7 +238,8 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
   if (!result.of_unpaired && calls_.theirs().is_paired(maker)) {
     result.place = place_by(Rule::kUnknown, tensor);  // a result that cannot be compared
   } else {
-    result.place = made_by(result.of_unpaired, tensor, unpaired_.sources(maker, before_));
+    const double unit = unit_between(result.of_unpaired, calls_.ours().flow().source(row.target));
+    result.place = made_by(result.of_unpaired, tensor, unit, unpaired_.sources(maker, before_));
   }
   return result;
 }

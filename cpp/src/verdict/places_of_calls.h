@@ -86,7 +86,9 @@ class CallPlaces {
   const Item* added_bias(std::uint32_t record) const;
   Source source_at(std::uint32_t row) const;
   Place input_without_source(const ItemPair& row) const;
-  Place made_by(std::optional<std::uint32_t> group, Tensor tensor, std::vector<Source> sources) const;
+  double unit_between(std::optional<std::uint32_t> group, ItemIndex ours) const;
+  Place made_by(std::optional<std::uint32_t> group, Tensor tensor, double unit,
+                std::vector<Source> sources) const;
   double step_of(const ItemPair& row) const;
   double norm_of_result(std::uint32_t backward, double count) const;
 

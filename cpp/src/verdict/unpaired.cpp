@@ -91,6 +91,8 @@ void Unpaired::add(std::uint32_t record, std::uint32_t next, bool is_missing) {
   UnpairedCalls& group = groups_[*last];
   ++group.count;
   group.computing += functions_in(run, record);
+  for (const Item& item : run.items(record))
+    group.unit = std::max(group.unit, metrics::unit_roundoff(item.element_type()));
   groups_of_[is_missing][record] = *last;
 }
 

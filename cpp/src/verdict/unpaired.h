@@ -22,6 +22,7 @@ struct UnpairedCalls {
   std::uint32_t first = 0;  // record of its run
   std::uint32_t count = 0;
   std::uint32_t computing = 0;  // functions of floating point among them; a sum of products counts twice
+  double unit = 0;              // the coarsest unit roundoff of what goes into them and comes out
   std::uint32_t next = 0;       // the record of the target before which they stand, or the first of them
   bool is_missing = false;      // the reference has them
   std::string_view around;      // the module that both runs have

@@ -69,3 +69,31 @@ TEST_CASE("calls of one run: a backward pass goes through several calls two time
   CHECK(times(".forward") == 1);
   CHECK(times(".backward") == 2);
 }
+
+TEST_CASE("calls of one run: the dtype that both runs compute in there tells what rounding may make") {
+  // A call before in bfloat16; one of the reference, and what the target calls in its place, of this dtype.
+  const auto unit = [](std::string_view dtype, bool is_known) {
+    const std::string first =
+        call("Functional.linear.0.forward", tensor(), tensor({1.1234, "bfloat16"})) + ", ";
+    const auto run = [&](const char* name, std::string_view of, double out, double taken) {
+      return steps::Run{first + call(name, tensor({5.4321, of}), tensor({out})) + ", " +
+                        call("Tensor.norm.0.forward", tensor({taken}), tensor({9}))};
+    };
+    const double other = is_known ? 3.1235 : 7.1234;  // as a gradient that two calls give back is
+    const trace::DumpPair pair =
+        steps::pair_of(run("Torch.exp.0.forward", dtype, 3.1235, other),
+                       run("Functional.softplus.0.forward", "float32", 3.1234, 3.1234));
+    const std::vector<metrics::Distance> distances = compare::distances(pair, {}, 1);
+    const std::vector<trace::RealMetrics> none;
+    const Model model;
+    const Calls calls(model, pair, none, distances);
+    const Unpaired unpaired(calls);
+    const CallPlaces places(calls, unpaired, nullptr);
+    const InputPlace input = places.input(calls.rows_of(2).front());
+    REQUIRE(input.of_unpaired);
+    return input.place.tensor.unit;
+  };
+  CHECK(unit("float32", true) == 0x1p-24);
+  CHECK(unit("bfloat16", true) == 0x1p-8);
+  CHECK(unit("float32", false) == 0x1p-8);
+}
