@@ -12,7 +12,7 @@ compare::Explanation Findings::explain(const Measured& measured) const {
 
 Measured Findings::measure(Place place, const metrics::Distance& apart, bool counts,
                            const std::function<std::string()>& name) {
-  Measured measured{apart, std::move(place), {}, 0};
+  Measured measured{apart, std::move(place), {}, counts};
   measured.allowed = model_.tolerance(measured.place);
   measured.strength = counts ? model_.excess(apart, measured.allowed) : 0;
   if (measured.strength < 1 && measured.strength > walk_.closest.value)

@@ -29,6 +29,7 @@ struct Measured {
   metrics::Distance apart;
   Place place;
   Tolerance allowed;
+  bool counts = true;   // something comes of it
   double strength = 0;  // 1 and more is suspect
 };
 

@@ -327,10 +327,10 @@ class Walk {
       if (is_module(calls_.name(record)) && !is_backward(calls_.name(record)))
         note_result_of_module(row, apart);
       if (apart.equal) continue;
-      seen.arrives |= arrives(row, apart);
       Measured measured = measure(row, places_.result(row, sources, knows_sources), apart);
       places_.keep(row, measured.place);
-      if (far_off_ == nullptr && is_far_off(row, apart, measured.allowed)) far_off_ = &row;
+      seen.arrives |= measured.counts;
+      if (far_off_ == nullptr && is_far_off(row, measured)) far_off_ = &row;
       reached = std::max(reached, apart.high / measured.allowed.cancelled);
       seen.visible = std::max(seen.visible, visible_in(record, row, measured));
       if (worst == nullptr || measured.strength > seen.excess) {
@@ -347,9 +347,9 @@ class Walk {
 
   // Every place is within its tolerance, and all together are farther off than a model that is computed once,
   // on equal weights and data, may be. Some gradients are nothing but rounding.
-  bool is_far_off(const ItemPair& row, const Distance& apart, const Tolerance& allowed) const {
+  bool is_far_off(const ItemPair& row, const Measured& measured) const {
     const bool is_asked = model_.stretch && before_ == nullptr && is_given_equal_ && is_forward_result(row);
-    return is_asked && apart.low > allowed.cancelled * most_together() && arrives(row, apart);
+    return is_asked && measured.counts && measured.apart.low > measured.allowed.cancelled * most_together();
   }
 
   double most_together() const { return model_.most_together * calls_.coarsest_unit(); }
@@ -379,7 +379,7 @@ class Walk {
     Tolerance whole;
     const double unit = std::max(calls_.unit(row), calls_.coarsest_unit());
     whole.magnitude = whole.bias = model_.through_calls(effects_[record].entered, unit);
-    return beyond(row, measured.apart, whole);
+    return measured.counts ? model_.excess(measured.apart, whole) : 0;
   }
 
   void note_module(std::uint32_t record) {
