@@ -77,6 +77,9 @@ torch {here} and under another version, and ten faults planted under that versio
 
     python tests/faults/library/upgrades.py OUT{versions} --page docs/upgrades.md
 
+On one processor, so with the same vector instructions. Of {healthy} healthy pairs {accused} are accused;
+{equal} are equal in all that is recorded. Of {faults} faults the first cause is the changed line in {first}.
+
 | pair | outcome | status, or the first cause |
 |---|---|---|
 """
@@ -106,7 +109,16 @@ def main() -> int:
         import torch
 
         versions = "".join(f" --torch {name}=PYTHON" for name in interpreters if name != "here")
-        top = _TOP.format(here=torch.__version__.partition("+")[0], versions=versions)
+        healthy = [cell for pair, cell in zip(pairs, cells) if pair.is_healthy]
+        top = _TOP.format(
+            here=torch.__version__.partition("+")[0],
+            versions=versions,
+            healthy=len(healthy),
+            accused=sum(cell["outcome"] != "clear" for cell in healthy),
+            equal=sum(cell["status"] == "equal" for cell in healthy),
+            faults=len(cells) - len(healthy),
+            first=sum(cell["outcome"] == "first" for cell in cells),
+        )
         options.page.write_text("\n".join([top + rows[0], *rows[1:], ""]), encoding="utf-8")
     wrong = [cell for cell in cells if cell["outcome"] not in ("clear", "first")]
     return 1 if wrong else 0
