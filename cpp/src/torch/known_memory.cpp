@@ -141,7 +141,8 @@ KnownMemory::~KnownMemory() = default;
 KnownMemory::State KnownMemory::state_of(const at::Tensor& tensor) {
   if (!has_memory(tensor) || tensor.numel() == 0) return State::kKnown;
   Storage* storage = storages_->find(tensor);
-  if (storage == nullptr) return State::kUnknown;
+  // A function of autograd made it, which was not recorded, as an index is.
+  if (storage == nullptr) return tensor.grad_fn() != nullptr ? State::kKnown : State::kUnknown;
   if (storage->is_undefined && storage->version != version_of(tensor)) storage->is_undefined = false;
   if (for_each_run(tensor, [&](const Run& run) { return storage->known.holds(run); })) return State::kKnown;
   const Run whole{0, static_cast<std::int64_t>(tensor.storage().nbytes())};

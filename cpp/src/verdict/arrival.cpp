@@ -91,7 +91,8 @@ bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& a
              bool is_first_step) {
   if (!(apart.low > calls.model().suspect * arriving) || !calls.model().arrival) return true;
   const Item& item = calls.item(row);
-  const bool is_given = is_input(item.part) && !trace::holds_gradients(calls.name(row.target_record));
+  const std::string_view call = calls.name(row.target_record);
+  const bool is_given = is_input(item.part) && !is_backward(call) && !trace::holds_gradients(call);
   if (!(is_given && is_first_step) && has_gradients(calls, row.target_record)) return false;
   if (item.requires_grad.value_or(false)) return false;
   const ItemIndex made = calls.ours().flow().source(row.target);

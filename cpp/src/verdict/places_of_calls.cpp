@@ -168,17 +168,18 @@ double CallPlaces::unit_between(std::optional<std::uint32_t> group, ItemIndex ou
   return std::max(unpaired_.groups()[*group].unit, other ? unpaired_.groups()[*other].unit : 0);
 }
 
-// Of what calls of one run only make. Those of a backward pass compute with what the forward ones of that run
-// have kept: two times several calls.
+// Of what calls of one run only make: one alone is a call like others. Those of a backward pass compute with
+// what the forward ones of that run have kept: two times several calls.
 Place CallPlaces::made_by(std::optional<std::uint32_t> group, Tensor tensor, double unit,
                           std::vector<Source> sources) const {
   tensor.unit = std::max(tensor.unit, unit);
-  if (model_.one_call_alone && group && unpaired_.groups()[*group].computing <= 1) {  // a call like others
+  const bool is_of_backward = group && is_backward(unpaired_.groups()[*group].name);
+  if (model_.one_call_alone && group && !is_of_backward && unpaired_.groups()[*group].computing <= 1) {
     for (Source& one : sources) one.tensor = tensor;
     return place_by(Gain::kElementwise, tensor, std::move(sources));
   }
   Place place = place_by(Rule::kOpaque, tensor, std::move(sources));
-  place.calls = group && is_backward(unpaired_.groups()[*group].name) ? 2 : 1;
+  place.calls = is_of_backward ? 2 : 1;
   return place;
 }
 
@@ -250,6 +251,7 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
   const bool is_behind = calls_.is_after_backward(record);
   const Tensor tensor = calls_.tensor(row);
   const metrics::TensorFacts facts = calls_.facts(row);
+  const bool tells = tensor.count > 1;  // one number is equal to another by chance, as norms and losses
   const auto left_at = [&](const Distance& distance) {
     return same_as(source_of(distance, tensor), tensor, 1);
   };
@@ -257,10 +259,9 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
     // The target has it unchanged from an earlier place.
     const ItemIndex ours = calls_.ours().flow().source(row.target);
     const std::uint32_t known = ours == kNoItem ? kNoRow : calls_.ours().row_of(ours);
-    if (known != kNoRow && calls_.row(known).reference && tensor.count > 1)
-      return same_as(source_at(known), tensor, 1);
+    if (known != kNoRow && calls_.row(known).reference && tells) return same_as(source_at(known), tensor, 1);
   }
-  if (is_behind) {
+  if (is_behind && tells) {
     if (const Distance* const made = gradients_.find(facts)) return left_at(*made);  // of a parameter
     // Clipped, or the scale of a loss was taken out: the factor depends on all gradients.
     if (const Distance* const scaled = model_.scaled_gradient ? gradients_.find_scaled(facts) : nullptr) {
@@ -270,7 +271,7 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
       return left_at(distance);
     }
   }
-  if (before_ != nullptr && model_.left_by_optimizer) {
+  if (before_ != nullptr && model_.left_by_optimizer && tells) {
     if (const Distance* const left = before_->updated.find(facts)) return left_at(*left);
   }
   const bool backward = is_backward(calls_.name(record));

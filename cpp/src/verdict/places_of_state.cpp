@@ -519,13 +519,23 @@ class StateWalk {
     found_.add_counts(Phase::kOptimizerSetting, "optimizer.step", "the optimizer steps", ours.size(),
                       theirs.size());
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
-      const bool same_settings = add_optimizer_settings(found_, ours[i], theirs[i]);
-      const Reached before = states(ours[i], theirs[i], false, {}, gradients);
-      const Reached made = states(ours[i], theirs[i], true, before, gradients);
-      rule(ours[i]["update"], theirs[i]["update"]);
-      for (const auto& [name, one] : made) walk().left["state." + name].error = one.distance.high;
-      leave_parameters(theirs[i], gradients, before, same_settings);
+      const auto same = std::ranges::find(theirs, first_parameter(ours[i]), first_parameter);
+      const Json &one = ours[i], &other = same == theirs.end() ? theirs[i] : *same;
+      const bool same_settings = add_optimizer_settings(found_, one, other);
+      const Reached before = states(one, other, false, {}, gradients);
+      const Reached made = states(one, other, true, before, gradients);
+      rule(one["update"], other["update"]);
+      for (const auto& [name, state] : made) walk().left["state." + name].error = state.distance.high;
+      leave_parameters(other, gradients, before, same_settings);
     }
+  }
+
+  // Of several optimizers, which may step in any order, it tells which one it is.
+  static std::string_view first_parameter(const Json& optimizer) {
+    for (const Json& group : optimizer["groups"].items()) {
+      for (const Json& name : group["parameters"].items()) return name.text();
+    }
+    return {};
   }
 
   const Model& model_;

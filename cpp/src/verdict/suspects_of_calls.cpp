@@ -224,7 +224,7 @@ class Walk {
       return;
     }
     const InputPlace input = places_.input(row);
-    is_given_equal_ &= input.place.rule != Rule::kOrigin;
+    is_same_work_ &= input.place.rule != Rule::kOrigin && !input.of_unpaired;
     const Measured measured = measure(row, input.place, apart);
     places_.keep(row, input.place);
     const ItemIndex ours = calls_.ours().flow().source(row.target);
@@ -246,7 +246,7 @@ class Walk {
 
   void visit_parameter(std::uint32_t record, const ItemPair& row, const Distance& apart,
                        const std::string& name) {
-    is_given_equal_ &= before_ != nullptr;
+    is_same_work_ &= before_ != nullptr;
     if (has_state_ || calls_.zone(record) != Zone::kModel) return;
     const Measured measured = measure(row, places_.parameter(row, name), apart);
     if (measured.strength < 1) return;
@@ -330,6 +330,7 @@ class Walk {
       Measured measured = measure(row, places_.result(row, sources, knows_sources), apart);
       places_.keep(row, measured.place);
       seen.arrives |= measured.counts;
+      is_same_work_ &= measured.counts && std::isfinite(measured.allowed.magnitude);
       if (far_off_ == nullptr && is_far_off(row, measured)) far_off_ = &row;
       reached = std::max(reached, apart.high / measured.allowed.cancelled);
       seen.visible = std::max(seen.visible, visible_in(record, row, measured));
@@ -348,8 +349,8 @@ class Walk {
   // Every place is within its tolerance, and all together are farther off than a model that is computed once,
   // on equal weights and data, may be. Some gradients are nothing but rounding.
   bool is_far_off(const ItemPair& row, const Measured& measured) const {
-    const bool is_asked = model_.stretch && before_ == nullptr && is_given_equal_ && is_forward_result(row);
-    return is_asked && measured.counts && measured.apart.low > measured.allowed.cancelled * most_together();
+    const bool is_asked = model_.stretch && before_ == nullptr && is_same_work_ && is_forward_result(row);
+    return is_asked && measured.apart.low > measured.allowed.cancelled * most_together();
   }
 
   double most_together() const { return model_.most_together * calls_.coarsest_unit(); }
@@ -509,7 +510,9 @@ class Walk {
   Findings found_;
   Effects effects_;
   std::vector<Unmeasured> unmeasured_;
-  bool is_given_equal_ = true;         // weights and data, as far as the walk came
+  /// As far as the walk came: weights and data are equal, and what was made of them differs by what is known
+  /// to be rounding.
+  bool is_same_work_ = true;
   const ItemPair* far_off_ = nullptr;  // the first result that is so
 };
 
