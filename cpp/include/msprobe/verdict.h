@@ -94,6 +94,7 @@ enum class Reason : std::uint8_t {
   kBeforeClipping,
   kClippedGradient,
   kGradientAtOptimizer,
+  kBetweenBackwardAndOptimizer,
   kStateBefore,
   kStateAfter,
   kOtherRule,

@@ -16,9 +16,12 @@ constexpr int kCallsToLookAt = 4;
 
 double Effects::in_call(std::uint32_t record, bool decides) const {
   const Outcome& seen = outcomes_[record];
-  const auto backward =
-      seen.visible < 1 && calls_.model().effect_in_backward ? calls_.backward_of(record) : std::nullopt;
-  return std::max(seen.effect(decides), backward ? outcomes_[*backward].effect(decides) : 0);
+  double effect = seen.effect(decides);
+  if (seen.visible < 1 && calls_.model().effect_in_backward) {
+    if (const auto backward = calls_.backward_of(record))
+      effect = std::max(effect, outcomes_[*backward].effect(decides));
+  }
+  return effect;
 }
 
 // No call makes another result of equal tensors and arguments.

@@ -311,6 +311,8 @@ class OfOperator {
 
   // How many errors of a source count in the norm of the result.
   double errors_of(const Source& one) const {
+    // A part of a tensor, or one that is repeated in part, may have most of the errors.
+    if (model_.part_of_tensor && only_moves() && one.tensor.count != result_.count) return 1;
     const double kept = independent_errors(result_);
     double errors = independent_errors(one.tensor);
     // Of a sum there are as many as there are results.
@@ -513,17 +515,31 @@ double Model::excess_of_number(const metrics::Distance& distance, std::optional<
 }
 
 double Model::unseen(const Place& place) const {
-  const bool is_same = place.rule == Rule::kSameValue;
-  if (!unseen_elements || (!is_same && place.rule != Rule::kOperator) || place.tensor.norm <= 0) return 0;
+  const Tensor& result = place.tensor;
+  double error = 0;
+  if (place.rule == Rule::kSameValue) {
+    for (const Source& one : place.sources) error = std::max(error, one.unseen);
+    return error;
+  }
+  if (place.rule != Rule::kOperator || result.norm <= 0 || !unseen_elements) return 0;
+  // Nothing of the other elements is left in what was recorded.
+  if (is_masked(result)) {
+    const Tolerance allowed = tolerance(place);
+    return std::isfinite(allowed.magnitude) ? allowed.magnitude : 0;
+  }
+  // Where a flag moved, a sketch of all in another order may miss it.
+  if (result.unit == 0 && place.by.only_moves()) {
+    for (const Source& one : place.sources) {
+      if (one.tensor.count == result.count) error = std::max(error, one.error());
+    }
+  }
   // Errors e of n elements make n e moves to a neighbour. Errors of few elements, which are alike where they
   // come of one weight, may cancel in a sum of the sketch.
-  const double one_moves = std::min(std::numbers::sqrt2 * place.tensor.largest / place.tensor.norm, 1.0);
-  double error = 0;
+  const double one_moves = std::min(std::numbers::sqrt2 * result.largest / result.norm, 1.0);
   for (const Source& one : place.sources) {
-    if (is_same) error = std::max(error, one.unseen);
     if (place.is_backward && place.by.chooses && one.distance.expected * one.tensor.count >= few_moves)
       return one_moves;
-    if (is_same || one.is_saved || one.tensor.count != place.tensor.count) continue;
+    if (one.is_saved || one.tensor.count != result.count) continue;
     const bool is_of_few = one.distance.peak >= few_elements && one.tensor.count > 1;
     const double hidden = is_of_few ? one.error() : place.is_backward ? one.unseen : 0;
     if (hidden > 0)

@@ -50,8 +50,9 @@ struct Model {
   double excess_of_number(const metrics::Distance& distance,
                           std::optional<double> error = std::nullopt) const;
 
-  /// What this place may be off by although its own distance cannot show it, as single elements that were
-  /// chosen by values: a sketch misses one once in 16 times.
+  /// What this place may be off by although its own distance cannot show it, from what its sources are:
+  /// beside a mask, or where elements are taken to places that were chosen by values, which a sketch misses
+  /// once in 16 times. 0: its distance shows all.
   double unseen(const Place& place) const;
 
   /// Of a normalisation or the gradient of a sum, and of what was made of it element by element.

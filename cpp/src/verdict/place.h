@@ -63,7 +63,8 @@ struct Source {
   Tensor tensor;
   bool is_saved = false;   // of the forward call, for a backward one
   bool is_shared = false;  // an optimizer or other calls made some of its errors: all rows are off alike
-  /// What it may be off by besides, where its distance cannot show it, as sketches miss single elements.
+  /// What it may be off by besides, where its distance cannot show it: beside a mask, or where sketches miss
+  /// single elements.
   double unseen = 0;
   Common common;
   std::uint32_t row = kNoPlace;  // whoever made the place knows its name by it

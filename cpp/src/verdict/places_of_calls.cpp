@@ -32,6 +32,7 @@ CallPlaces::CallPlaces(const Calls& calls, const Unpaired& unpaired, const StepW
     const metrics::TensorFacts facts = calls.facts(row);
     gradients_.add(facts, apart);
     if (!std::isfinite(apart.high)) continue;
+    largest_gradient_ = std::max(largest_gradient_, apart.high);
     const double square = facts.typical() * facts.typical() * facts.count;
     differences += apart.high * apart.high * square;
     squares += square;
@@ -90,13 +91,15 @@ Source CallPlaces::source(const ItemPair& row, bool is_saved) const {
   source.is_saved = is_saved;
   const bool has_origin = before_ != nullptr || !unpaired_.groups().empty();
   source.is_shared = has_origin && !source.distance.equal;
-  if (is_saved && !is_input(calls_.item(row).part)) return source;
-  const ItemIndex from = calls_.theirs().flow().source(row.reference.index);
-  const auto hidden = unseen_.find(from == kNoItem ? kNoRow : calls_.theirs().row_of(from));
-  if (hidden != unseen_.end()) source.unseen = hidden->second;
-  // Modules around have the same value behind the call that made it.
-  const auto known = common_.find(calls_.theirs().row_of(calls_.theirs().flow().first(row.reference.index)));
-  if (known != common_.end()) source.common = known->second;
+  std::uint32_t last = source.row, maker = source.row;
+  if ((!is_saved || is_input(calls_.item(row).part)) && !(unseen_.empty() && common_.empty())) {
+    const ItemIndex from = calls_.theirs().flow().source(row.reference.index);
+    last = from == kNoItem ? kNoRow : calls_.theirs().row_of(from);
+    // Modules around have the same value behind the call that made it.
+    maker = calls_.theirs().row_of(calls_.theirs().flow().first(row.reference.index));
+  }
+  if (const auto known = unseen_.find(last); known != unseen_.end()) source.unseen = known->second;
+  if (const auto known = common_.find(maker); known != common_.end()) source.common = known->second;
   return source;
 }
 
@@ -279,7 +282,9 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
   // Integers and flags that no call made are data.
   const bool is_data = model_.integers_are_data && tensor.unit == 0 && !has_other_choices_;
   if (knows_all && (reached_[record] == 0 || is_data)) return place_by(Rule::kOrigin, tensor);
-  return place_through(reached_[record], tensor);
+  // Behind the backward pass it is a gradient that was reduced or scaled.
+  const bool is_gradient = model_.reduced_gradient && is_behind && !backward && largest_gradient_ > 0;
+  return place_through(is_gradient ? largest_gradient_ : reached_[record], tensor);
 }
 
 Place CallPlaces::parameter(const ItemPair& row, const std::string& name) const {
@@ -287,15 +292,18 @@ Place CallPlaces::parameter(const ItemPair& row, const std::string& name) const 
   if (before_ == nullptr) return place_by(Rule::kOrigin, tensor);
   const std::string_view call = calls_.name(row.target_record);
   const std::string key = parameter_key(is_module(call) ? call : calls_.parent(row.target_record), name);
-  return left_behind(*before_, key, calls_.facts(row), tensor);
+  return left_behind(model_, *before_, key, calls_.facts(row), tensor);
 }
 
-Place left_behind(const compare::StepWalk& before, const std::string& name, const metrics::TensorFacts& facts,
-                  const Tensor& tensor) {
+Place left_behind(const Model& model, const compare::StepWalk& before, const std::string& name,
+                  const metrics::TensorFacts& facts, const Tensor& tensor) {
   const auto left = before.left.find(name);
   const auto earlier = before.parameters.find(name);
   const bool is_known = left != before.left.end() && earlier != before.parameters.end();
-  if (const Distance* const updated = before.updated.find(facts))
+  // Of equal weights, gradients, states and settings, whatever calls make it: a step of an unknown optimizer.
+  const bool is_equal =
+      model.equal_step && is_known && left->second.error == 0 && left->second.error_of_step == 0;
+  if (const Distance* const updated = is_equal ? nullptr : before.updated.find(facts))
     return place_by(Gain::kSum, tensor, {source_of(*updated, tensor)});  // what was added to it rounds
   if (!is_known) return place_through(before.noise, tensor, 2);
   // An optimizer whose calls are not seen moved it. How far, is known from the reference.

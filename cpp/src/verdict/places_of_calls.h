@@ -31,8 +31,8 @@ struct OwnChange {
 };
 
 /// A parameter, as the optimizer left it in the step before.
-Place left_behind(const compare::StepWalk& before, const std::string& name, const metrics::TensorFacts& facts,
-                  const Tensor& tensor);
+Place left_behind(const Model& model, const compare::StepWalk& before, const std::string& name,
+                  const metrics::TensorFacts& facts, const Tensor& tensor);
 
 class CallPlaces {
  public:
@@ -101,8 +101,8 @@ class CallPlaces {
   std::unordered_map<std::uint32_t, Common> common_;     // by row
   std::unordered_map<std::string_view, Inside> inside_;  // by module
   bool has_other_choices_ = false;
-  compare::KnownValues gradients_;  // of parameters, by value
-  double whole_gradient_ = 0;       // distance of all of them together
+  compare::KnownValues gradients_;                    // of parameters, by value
+  double largest_gradient_ = 0, whole_gradient_ = 0;  // distances
 };
 
 }  // namespace msprobe::verdict

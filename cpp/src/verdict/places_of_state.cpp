@@ -63,6 +63,35 @@ double square_of(const metrics::TensorFacts& facts) {
   return facts.count * facts.typical() * facts.typical();
 }
 
+// What a run makes of its gradients between the backward pass and the optimizer, whatever function does it.
+struct Handling {
+  std::string_view word;  // "unchanged", "scaled", "changed"; empty: it is not known
+  double factor = 1;      // of the norm of all of them
+};
+
+Handling handling(const Model& model, const Json& state, const Json& at_optimizer) {
+  const auto& passes = state["backward"].items();
+  if (passes.empty()) return {};
+  bool all_equal = true, is_scaled = true;
+  double before = 0, after = 0;
+  std::optional<double> factor;
+  for (const EntryPair& entry : common(at_optimizer, passes.back()["after_reduction"])) {
+    const auto now = tensor_of(*entry.target), &then = entry.facts;
+    if (!now || !then) continue;
+    all_equal &= metrics::distance(*now, *then).equal;
+    const double size = then->typical(), scaled = now->typical();
+    before += square_of(*then);
+    after += square_of(*now);
+    if (size == 0) continue;
+    const double own = scaled / size;
+    if (!factor) factor = own;
+    is_scaled &= std::abs(own - *factor) <=
+                 model.suspect * model.own_rounding(metrics::unit_roundoff(now->dtype)) * *factor;
+  }
+  if (before == 0) return {};
+  return {all_equal ? "unchanged" : is_scaled ? "scaled" : "changed", std::sqrt(after / before)};
+}
+
 class StateWalk {
  public:
   StateWalk(const Model& model, const Json& target, const Json& reference, const compare::StepWalk* before,
@@ -164,11 +193,19 @@ class StateWalk {
       const Json &a = ours[call]["tensors"], &b = theirs[call]["tensors"];
       std::vector<EntryPair> entries = common(a, b);
       for (EntryPair& entry : entries) entry.of.clear();
-      visit(moment, entries, origin);
+      visit(moment, entries,
+            [&](const EntryPair& entry) { return call == 0 ? origin(entry) : given_again(entry); });
       visit_alone(moment, "input", a, b);
     }
     walk().divided_otherwise = ours.size() != theirs.size();
     found_.add_counts(Phase::kInputs, "model", "the model is called", ours.size(), theirs.size());
+  }
+
+  // What is given to another call of a model, as the state of a recurrent one, may be a result of this step.
+  Place given_again(const EntryPair& entry) const {
+    const metrics::Distance* const made =
+        entry.facts && model_.given_again ? calls_.results.find(*entry.facts) : nullptr;
+    return made == nullptr ? origin(entry) : kept(entry, *made);
   }
 
   void other_names() {
@@ -187,7 +224,7 @@ class StateWalk {
     at_start_ = visit(moment, parameters_, [this](const EntryPair& entry) {
       return before_ == nullptr || !entry.facts
                  ? origin(entry)
-                 : left_behind(*before_, entry.name, *entry.facts, tensor_at(entry));
+                 : left_behind(model_, *before_, entry.name, *entry.facts, tensor_at(entry));
     });
     visit_alone(moment, "parameter", target_["parameters"], reference_["parameters"]);
     for (const EntryPair& one : parameters_) {
@@ -397,15 +434,33 @@ class StateWalk {
     for (const std::size_t index : ways_of_clipping_) walk().findings[index].effect = effect;
   }
 
+  // Gradients that agree behind the backward pass and not at the optimizer: one of the runs clips them, or
+  // takes the scale of a loss out, and the other does not, or in another way.
+  void report_handling(const Json& ours, const Json& theirs) {
+    const Handling a = handling(model_, target_, ours), b = handling(model_, reference_, theirs);
+    const bool is_told = a.word != b.word || a.word == "scaled";
+    if (a.word.empty() || b.word.empty() || !is_told) return;
+    found_
+        .add(FindingKind::kClipping, Phase::kClipping, "gradients",
+             {Reason::kBetweenBackwardAndOptimizer,
+              {std::string(a.word), std::string(b.word), digits_of(a.factor, 3), digits_of(b.factor, 3)}})
+        .effect = kInfinity;
+  }
+
   void at_optimizer(Reached& reached) {
     const auto &ours = target_["gradients_at_optimizer"].items(),
                &theirs = reference_["gradients_at_optimizer"].items();
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       const Json &a = ours[i]["gradients"], &b = theirs[i]["gradients"];
+      const std::size_t known = walk().findings.size();
       const Reached now =
           visit_together({FindingKind::kGradient, Phase::kAtOptimizer, Reason::kGradientAtOptimizer}, a, b,
                          [&](const EntryPair& entry) { return after(reached, entry); });
-      if (i == 0) find_effect_of_clipping(a, b);
+      if (i == 0) {
+        find_effect_of_clipping(a, b);
+        if (model_.handling && ways_of_clipping_.empty() && walk().findings.size() > known)
+          report_handling(a, b);
+      }
       for (const auto& [name, one] : now) reached[name] = one;
     }
   }

@@ -327,6 +327,7 @@ class Walk {
       if (is_module(calls_.name(record)) && !is_backward(calls_.name(record)))
         note_result_of_module(row, apart);
       if (apart.equal) continue;
+      if (has_state_) result_.results.add(calls_.facts(row), apart);
       Measured measured = measure(row, places_.result(row, sources, knows_sources), apart);
       places_.keep(row, measured.place);
       seen.arrives |= measured.counts;
@@ -455,10 +456,12 @@ class Walk {
     std::optional<std::uint32_t> extra;
     if (ours != kNoItem && calls_.ours().row_of(ours) == kNoRow)
       extra = unpaired_.of_target(calls_.ours().flow().record(ours));
-    for (const auto& group : {extra, input.of_unpaired}) {
-      if (group) unpaired_.note(*group, record, effect);
-    }
-    return extra || input.of_unpaired;
+    std::vector<std::uint32_t> groups;
+    if (effect >= 1 && (input.source == kNoItem || ours == kNoItem)) groups = unpaired_.takers(record);
+    if (extra) groups.push_back(*extra);
+    if (input.of_unpaired) groups.push_back(*input.of_unpaired);
+    for (const std::uint32_t group : groups) unpaired_.note(group, record, effect);
+    return !groups.empty();
   }
 
   // The result of a module is that of the last call inside, which may be of one run only.

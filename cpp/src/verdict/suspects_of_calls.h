@@ -22,6 +22,8 @@ struct SuspectsOfCalls {
   double gradients = 0;  // the largest distance of a gradient, or of what the backward pass gave
   /// How far off the gradients of parameters are as the backward pass made them, by value.
   compare::KnownValues gradients_of_parameters;
+  /// How far off results of calls are that differ, by value: another call of a model may be given them.
+  compare::KnownValues results;
 };
 
 /// `before`: of the step before; null for the first. `target`, `reference`: the training states, where the

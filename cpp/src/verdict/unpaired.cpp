@@ -116,6 +116,24 @@ void Unpaired::note(std::uint32_t group, std::uint32_t record, double effect) {
   if (effect >= 1 && is_of_backward && calls_.model().in_backward) one.is_update = false;
 }
 
+std::vector<std::uint32_t> Unpaired::takers(std::uint32_t backward) const {
+  std::vector<std::uint32_t> found;
+  if (!calls_.model().takers) return found;
+  const auto add_followers = [&](const Run& run, ItemIndex item, const Groups& groups) {
+    while ((item = run.flow().follower(item)) != kNoItem) {
+      const auto group = Unpaired::found(groups, run.flow().record(item));
+      if (group && !is_backward(groups_[*group].name)) found.push_back(*group);
+    }
+  };
+  const auto forward = calls_.forward_of(backward);
+  for (const ItemPair& row : forward ? calls_.rows_of(*forward) : std::span<const ItemPair>()) {
+    if (!calls_.is_result(row)) continue;
+    add_followers(calls_.theirs(), row.reference.index, groups_of_[1]);
+    add_followers(calls_.ours(), row.target, groups_of_[0]);
+  }
+  return found;
+}
+
 // In the order of the records, as what goes into one comes from those before: a file may have a longer chain
 // of them than this thread has a stack.
 std::vector<Source> Unpaired::sources(std::uint32_t record, const compare::StepWalk* before) const {

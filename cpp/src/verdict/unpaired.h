@@ -46,6 +46,10 @@ class Unpaired {
   /// on with a difference, they are no update behind it.
   void note(std::uint32_t group, std::uint32_t record, double effect);
 
+  /// Groups of forward calls of one run that take a result of this backward call's forward one. Where several
+  /// calls take it, its gradient is the sum of what they give back, which no call makes.
+  std::vector<std::uint32_t> takers(std::uint32_t backward) const;
+
   /// What a record that only the reference has was made of, through all such records before it.
   std::vector<Source> sources(std::uint32_t record, const compare::StepWalk* before) const;
 

@@ -429,15 +429,31 @@ TEST_CASE("discrete: an element that goes to a neighbour may not show in a sketc
   CHECK(tolerance(backward_of("conv2d", {hidden, saved(0, gradient)}, gradient)).magnitude > share);
 }
 
-TEST_CASE("mask: what a mask hides is no term that cancels out") {
+TEST_CASE("discrete: flags in another order are as far off as they were, whatever a sketch shows") {
+  Tensor flags = normal();
+  flags.unit = 0;
+  CHECK(unseen(made_by("permute", {source(0.1, flags)}, flags)) == Approx(0.1));
+  CHECK(unseen(made_by("permute", {source(0, flags)}, flags)) == 0);
+  CHECK(unseen(made_by("permute", {source(0.1, normal())}, normal())) == 0);  // all of them are off a little
+}
+
+TEST_CASE("mask: what stands beside a mask is as far off as what was masked") {
   Tensor masked = normal();
   masked.largest = 3.4e38;
+  const Place filled = made_by("masked_fill", {source(1e-4)}, masked);
+  CHECK(unseen(filled) >= 1e-4);
+  CHECK(unseen(made_by("masked_fill", {source(1e-4)})) == 0);
+  Source scores = source(1e-30, masked);
+  scores.unseen = unseen(filled);
+  CHECK_FALSE(is_suspect(made_by("softmax", {scores}), off_by(3e-4)));
+  CHECK(is_suspect(made_by("softmax", {source(1e-30, masked)}), off_by(3e-4)));
   // -1e4 is a mask in float16, where -inf is none that can be multiplied.
   Tensor large = normal(kFloat16);
   large.largest = 0.9e4;
   CHECK_FALSE(kModel.is_masked(large));
   large.largest = 1.1e4;
   CHECK(kModel.is_masked(large));
+  // And what a mask hides is no term that cancels out.
   CHECK(tolerance(made_by("matmul", {source(0, masked), source()})).cancelled < 10);
 }
 
@@ -445,6 +461,12 @@ TEST_CASE(
     "root: an element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots") {
   CHECK(tolerance(made_by("sqrt", {source(1e-4)})).of_sources.front().gain == Approx(100));
   CHECK(tolerance(made_by("sqrt", {source(1)})).of_sources.front().gain == Approx(2));
+}
+
+TEST_CASE("moves: a part of a tensor may have most of its errors") {
+  const Distance moved = off_by(1e-6, 1e-6);
+  CHECK(is_suspect(made_by("reshape", {source(1e-6)}), moved));
+  CHECK_FALSE(is_suspect(made_by("narrow", {source(1e-6)}, normal(kFloat32, 1, 64)), moved));
 }
 
 TEST_CASE("product in backward: the bias of a linear layer is a plain sum of what comes in") {

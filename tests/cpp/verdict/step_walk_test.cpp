@@ -31,6 +31,10 @@ const Finding* found(const StepWalk& walk, FindingKind kind) {
   return one == walk.findings.end() ? nullptr : &*one;
 }
 
+std::string gradients(const std::string& weight, const std::string& bias) {
+  return R"({"w": )" + weight + R"(, "b": )" + bias + "}";
+}
+
 // A step of the training state, with what the gradients are behind backward() and at the optimizer.
 std::string state(const std::string& made, const std::string& at_optimizer, const std::string& more = "") {
   return R"("backward": [{"after_reduction": )" + made + R"(}], "gradients_at_optimizer": [{"gradients": )" +
@@ -153,6 +157,25 @@ TEST_CASE("number: one of an optimizer that everything before does not explain i
 
 // ---- gradients between the backward pass and the optimizer
 
+TEST_CASE("clipping: what one of the runs does to all gradients is named, whatever function does it") {
+  const std::string made = gradients(entry({1}), entry({2}));
+  const auto told = [&](const std::string& target, const std::string& reference) {
+    const StepWalk step = walk({"", state(made, target)}, {"", state(made, reference)});
+    const Finding* const clipping = found(step, FindingKind::kClipping);
+    return clipping == nullptr ? std::string() : text_of(clipping->because);
+  };
+  const std::string quarter = gradients(entry({0.25}), entry({0.5})),
+                    half = gradients(entry({0.5}), entry({1}));
+  CHECK(told(made, quarter) ==
+        "between backward() and the optimizer the gradients are unchanged (reference: scaled); their norm is "
+        "multiplied by 1 (reference: 0.25)");
+  CHECK_THAT(told(half, quarter), Catch::Matchers::Contains("are scaled (reference: scaled)"));
+  CHECK_THAT(told(made, gradients(entry({1}), entry({0.5}))),
+             Catch::Matchers::Contains("are unchanged (reference: changed)"));
+  CHECK(told(quarter, quarter).empty());
+  CHECK(told(made, made).empty());
+}
+
 TEST_CASE("clipping: a call that is given no gradient clips nothing") {
   const auto clipping = [](const std::string& given) {
     return R"("clipping": [{"function": "clip_grad_norm_", "arguments": {}, "before": )" + given +
@@ -226,6 +249,40 @@ TEST_CASE(
   CHECK(is_found("SGD", 1 + 2e-6));
   CHECK_FALSE(is_found("RMSprop", 1 + 2e-6));
   CHECK(is_found("RMSprop", 1));  // of equal gradients
+}
+
+TEST_CASE("update: of equal gradients a step is the same, whatever calls make it") {
+  const auto is_found = [](double gradient) {
+    const auto run = [](double by, double moved) {
+      const std::string made = R"({"w": )" + entry({by}) + "}";
+      return steps::Run{
+          call("Tensor.sub_.0.forward", tensor({1}) + ", " + tensor({moved - 1}), tensor({moved})),
+          state(made, made,
+                R"(, "parameters": {"w": )" + entry({1}) +
+                    R"(}, "optimizer": [{"class": "Own", "groups": )"
+                    R"([{"parameters": ["w"]}], "state_before": {}, "state_after": {}}])")};
+    };
+    const auto after = [](double size) {
+      return steps::Run{"", R"("parameters": {"w": )" + entry({size}) + "}"};
+    };
+    const StepWalk before = walk(run(gradient, 1.02), run(1, 1.01));
+    return found(walk(after(1.02), after(1.01), &before), FindingKind::kWeight) != nullptr;
+  };
+  CHECK(is_found(1));
+  CHECK_FALSE(is_found(1 + 2e-6));  // which may be of any size where the rule divides by it
+}
+
+TEST_CASE("input: what another call of a model is given may be a result, and is no data then") {
+  const auto is_found = [](double given) {
+    const auto run = [&](double made, double again) {
+      return steps::Run{call("Functional.silu.0.forward", tensor({7}), tensor({made})),
+                        R"("inputs": [{"tensors": {"x": )" + entry({7}) + R"(}}, {"tensors": {"state": )" +
+                            entry({again}) + "}}]"};
+    };
+    return found(walk(run(1.1, 1.1 * given), run(1, given)), FindingKind::kInputData) != nullptr;
+  };
+  CHECK_FALSE(is_found(1));
+  CHECK(is_found(2));
 }
 
 TEST_CASE("input: where one run calls the model more often, its later calls are given something else") {
@@ -373,6 +430,26 @@ TEST_CASE(
   CHECK(effect(walk(run(0.02, 1.03), run(0, 1))) > 1);
   CHECK(effect(walk(run(0.02, 1), run(0, 1.03))) > 1);
   CHECK(effect(walk(run(0.02, 1.001), run(0, 1))) < 1);
+}
+
+TEST_CASE("takers: a gradient that is the sum of what several calls give back is of the calls of one run") {
+  // Both runs take `x` for their head; one for a branch as well, whose result is next to nothing.
+  const auto run = [](bool has_branch) {
+    const std::string x = tensor({1}), gradient = tensor({has_branch ? 1.5 : 1.2});
+    return steps::Run{call("Functional.relu.0.forward", tensor({7}), x) + ", " +
+                      (has_branch ? call("Tensor.sigmoid.0.forward", x, tensor({1e-9})) + ", " : "") +
+                      call("Functional.silu.0.forward", x, tensor({3})) + ", " +
+                      call("Functional.silu.0.backward", tensor({5}), tensor({1.2})) + ", " +
+                      call("Functional.relu.0.backward", gradient, tensor({has_branch ? 1.6 : 1.3}))};
+  };
+  for (const bool is_missing : {true, false}) {
+    const StepWalk step = walk(run(!is_missing), run(is_missing));
+    const Finding* const branch =
+        found(step, is_missing ? FindingKind::kMissingCall : FindingKind::kExtraCall);
+    REQUIRE(branch != nullptr);
+    CHECK(branch->effect > 1);
+    CHECK(found(step, FindingKind::kGradient) == nullptr);
+  }
 }
 
 TEST_CASE("in backward: what an autograd function calls is no update, and what comes of it is measured") {
