@@ -90,6 +90,7 @@ double arriving_losses(const Calls& calls) {
 bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving,
              bool is_first_step) {
   if (!(apart.low > calls.model().suspect * arriving) || !calls.model().arrival) return true;
+  if (calls.zone(row.target_record) == Zone::kOptimizer) return true;  // arrives in the next step
   const Item& item = calls.item(row);
   const std::string_view call = calls.name(row.target_record);
   const bool is_given = is_input(item.part) && !is_backward(call) && !trace::holds_gradients(call);

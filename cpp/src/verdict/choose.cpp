@@ -122,11 +122,11 @@ class Judge {
   // Whether something comes of a setting, an argument or a call that only one run has.
   bool has_effect(std::size_t index) const {
     const Finding& finding = *findings_[index];
+    if (finding.is_hidden || shows_in_a_buffer(finding)) return true;
     if (finding.phase == Phase::kUpdate &&
         (is_lone_call(finding) || finding.kind == FindingKind::kArgument) && walk_of(finding).has_state) {
       return false;  // the training state tells of settings and states by their names
     }
-    if (finding.is_hidden || shows_in_a_buffer(finding)) return true;
     if (std::isfinite(finding.effect)) return finding.effect >= 1;
     // How something is done is no difference in what is done: the gradients of the step tell.
     const bool is_told_by_gradients =

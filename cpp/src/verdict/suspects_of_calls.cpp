@@ -181,7 +181,8 @@ class Walk {
       ++found;
       // A rate or a coefficient of an optimizer is one of its settings: what it makes of states that are 0,
       // or next to nothing, is no measure.
-      if (model_.number_of_optimizer && is_another && calls_.zone(record) == Zone::kOptimizer) {
+      if (model_.number_of_optimizer && is_another && !has_state_ &&
+          calls_.zone(record) == Zone::kOptimizer) {
         walk().findings.back().effect = kInfinity;
         unmeasured_.pop_back();
       }

@@ -353,3 +353,17 @@ def test_what_a_model_is_given_and_what_autograd_returns_is_measured(tmp_path):
         ("Torch.stack.0.forward", lambda given: given[0][0]),
     ):
         assert argument(data[record]["input_args"])["Max"] is not None, record
+
+
+def test_what_a_function_of_autograd_made_is_measured(tmp_path):
+    """An index is no recorded call, and its result is moved by one."""
+    import torch
+
+    x = torch.arange(6.0, requires_grad=True)
+    with recording(tmp_path):
+        (x * 2)[torch.tensor([0, 3])].neg()
+        x.detach()[torch.tensor([0, 3])].neg()
+    data = data_of(tmp_path)
+    of_autograd, of_nobody = (data[f"Tensor.neg.{n}.forward"]["input_args"][0]["Norm"] for n in range(2))
+    assert of_autograd == 6
+    assert of_nobody is None
