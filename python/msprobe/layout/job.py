@@ -222,9 +222,10 @@ def world_size(state: State) -> int | None:
 
 
 def faults_of(state: State) -> list[str]:
-    """What could not be measured."""
+    """What could not be measured of what is joined. Gradients before the reduction are those of each rank."""
     found = state.get("faults")
-    return [str(one)[:300] for one in found] if isinstance(found, list) else []
+    faults = [str(one)[:300] for one in found] if isinstance(found, list) else []
+    return [one for one in faults if not one.partition(":")[0].endswith(" before the reduction")]
 
 
 def section(state: State, name: str) -> State:
