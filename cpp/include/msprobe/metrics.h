@@ -166,6 +166,8 @@ struct TensorFacts {
 
   /// Root mean square of the finite elements; 0: unknown.
   double typical() const noexcept;
+  /// The sum of the squares of its elements.
+  double squares() const noexcept { return count * typical() * typical(); }
   /// The largest magnitude of a finite element, as far as it is known.
   double largest() const noexcept;
 };

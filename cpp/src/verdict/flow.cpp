@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string_view>
+#include <utility>
 
 #include "msprobe/metrics.h"
 #include "msprobe/sketch_text.h"
@@ -31,6 +32,7 @@ std::uint64_t whole_key(const trace::Trace& trace, const trace::Item& item, std:
 // which statistics do not tell apart.
 bool is_another(const trace::Trace& trace, const trace::Item& a, const trace::Item& b) {
   if (trace.text(a.shape) != trace.text(b.shape) || trace.text(a.dtype) != trace.text(b.dtype)) return false;
+  if (trace.text(a.sketch) == trace.text(b.sketch)) return false;
   const auto one = trace::read_sketch(trace.text(a.sketch)), other = trace::read_sketch(trace.text(b.sketch));
   return one && other && one->has_digest && other->has_digest && one->sketch.digest != other->sketch.digest;
 }
@@ -58,8 +60,10 @@ Flow::Flow(const trace::Trace& trace)
       followers_(trace.all_items().size(), kNoItem),
       firsts_(trace.all_items().size(), kNoItem),
       records_(trace.all_items().size(), 0) {
-  std::unordered_map<std::uint64_t, ItemIndex> last;
-  last.reserve(2 * trace.all_items().size());
+  std::unordered_map<std::uint64_t, ItemIndex> last;  // by value_key()
+  std::unordered_map<std::uint64_t, ItemIndex>
+      others;  // by whole_key(): behind which another one has its key
+  last.reserve(trace.all_items().size());
   for (std::uint32_t r = 0; r < trace.records().size(); ++r) {
     const trace::Record& record = trace.records()[r];
     for (ItemIndex i = record.first_item; i < record.first_item + record.item_count; ++i) {
@@ -68,16 +72,18 @@ Flow::Flow(const trace::Trace& trace)
       const trace::Item& item = trace.all_items()[i];
       const std::uint64_t key = value_key(trace, item);
       if (key == 0) continue;
-      const std::uint64_t whole = whole_key(trace, item, key);
-      auto earlier = last.find(key);
-      if (earlier != last.end() && is_another(trace, trace.all_items()[earlier->second], item))
-        earlier = last.find(whole);
-      if (earlier != last.end()) {
-        sources_[i] = earlier->second;
-        firsts_[i] = firsts_[earlier->second];
-        followers_[earlier->second] = i;
+      const auto [place, is_new] = last.try_emplace(key, i);
+      if (is_new) continue;
+      ItemIndex earlier = std::exchange(place->second, i);
+      if (const trace::Item& known = trace.all_items()[earlier]; is_another(trace, known, item)) {
+        others[whole_key(trace, known, key)] = earlier;
+        const auto same = others.find(whole_key(trace, item, key));
+        if (same == others.end()) continue;
+        earlier = same->second;
       }
-      last[whole] = last[key] = i;
+      sources_[i] = earlier;
+      firsts_[i] = firsts_[earlier];
+      followers_[earlier] = i;
     }
   }
 }

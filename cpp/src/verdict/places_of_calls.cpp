@@ -33,7 +33,7 @@ CallPlaces::CallPlaces(const Calls& calls, const Unpaired& unpaired, const StepW
     gradients_.add(facts, apart);
     if (!std::isfinite(apart.high)) continue;
     largest_gradient_ = std::max(largest_gradient_, apart.high);
-    const double square = facts.typical() * facts.typical() * facts.count;
+    const double square = facts.squares();
     differences += apart.high * apart.high * square;
     squares += square;
   }

@@ -11,6 +11,7 @@
 
 #include "base/non_finite.h"
 #include "verdict/findings.h"
+#include "verdict/handling.h"
 #include "verdict/optimizer_settings.h"
 #include "verdict/places_of_calls.h"
 #include "verdict/state_entry.h"
@@ -58,39 +59,6 @@ Place kept(const EntryPair& entry, const metrics::Distance& before) {
 
 // By all calls of a step, which are not seen one by one, where they are off by so much.
 Place through_all(const EntryPair& entry, double error) { return place_through(error, tensor_at(entry), 2); }
-
-double square_of(const metrics::TensorFacts& facts) {
-  return facts.count * facts.typical() * facts.typical();
-}
-
-// What a run makes of its gradients between the backward pass and the optimizer, whatever function does it.
-struct Handling {
-  std::string_view word;  // "unchanged", "scaled", "changed"; empty: it is not known
-  double factor = 1;      // of the norm of all of them
-};
-
-Handling handling(const Model& model, const Json& state, const Json& at_optimizer) {
-  const auto& passes = state["backward"].items();
-  if (passes.empty()) return {};
-  bool all_equal = true, is_scaled = true;
-  double before = 0, after = 0;
-  std::optional<double> factor;
-  for (const EntryPair& entry : common(at_optimizer, passes.back()["after_reduction"])) {
-    const auto now = tensor_of(*entry.target), &then = entry.facts;
-    if (!now || !then) continue;
-    all_equal &= metrics::distance(*now, *then).equal;
-    const double size = then->typical(), scaled = now->typical();
-    before += square_of(*then);
-    after += square_of(*now);
-    if (size == 0) continue;
-    const double own = scaled / size;
-    if (!factor) factor = own;
-    is_scaled &= std::abs(own - *factor) <=
-                 model.suspect * model.own_rounding(metrics::unit_roundoff(now->dtype)) * *factor;
-  }
-  if (before == 0) return {};
-  return {all_equal ? "unchanged" : is_scaled ? "scaled" : "changed", std::sqrt(after / before)};
-}
 
 class StateWalk {
  public:
@@ -420,8 +388,8 @@ class StateWalk {
     for (const EntryPair& entry : common(ours, theirs)) {
       const auto a = tensor_of(*entry.target), &b = entry.facts;
       if (!a || !b) continue;
-      target += square_of(*a);
-      reference += square_of(*b);
+      target += a->squares();
+      reference += b->squares();
       count += b->count;
       unit = std::max(unit, metrics::unit_roundoff(b->dtype));
       for (const Source& one : clipped(before_clipping_, entry).sources)
@@ -574,8 +542,7 @@ class StateWalk {
     found_.add_counts(Phase::kOptimizerSetting, "optimizer.step", "the optimizer steps", ours.size(),
                       theirs.size());
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
-      const auto same = std::ranges::find(theirs, first_parameter(ours[i]), first_parameter);
-      const Json &one = ours[i], &other = same == theirs.end() ? theirs[i] : *same;
+      const Json &one = ours[i], &other = counterpart(ours, i, theirs);
       const bool same_settings = add_optimizer_settings(found_, one, other);
       const Reached before = states(one, other, false, {}, gradients);
       const Reached made = states(one, other, true, before, gradients);
@@ -585,7 +552,19 @@ class StateWalk {
     }
   }
 
-  // Of several optimizers, which may step in any order, it tells which one it is.
+  // Of several optimizers, which may step in any order, and more than once: the step of the reference by the
+  // one with the same parameters, as often as it has stepped before.
+  static const Json& counterpart(const std::vector<Json>& ours, std::size_t place,
+                                 const std::vector<Json>& theirs) {
+    const std::string_view first = first_parameter(ours[place]);
+    auto earlier = std::count_if(ours.begin(), ours.begin() + static_cast<std::ptrdiff_t>(place),
+                                 [&](const Json& one) { return first_parameter(one) == first; });
+    for (const Json& one : theirs) {
+      if (first_parameter(one) == first && earlier-- == 0) return one;
+    }
+    return theirs[place];
+  }
+
   static std::string_view first_parameter(const Json& optimizer) {
     for (const Json& group : optimizer["groups"].items()) {
       for (const Json& name : group["parameters"].items()) return name.text();

@@ -215,12 +215,12 @@ class Comparison:
         every_step = any(is_loss_file(path.name) for path in (*self._a.losses, *self._b.losses))
         missing = tuple(alone(a, b, max(self.offset, 0), every_step=every_step))
         found = compare_ranks(a, b, self._evidence())
-        if found.steps == 0 and every_step and not any(a.values()) and not any(b.values()):
-            # As of a training that calls torch.autograd.grad() in place of backward().
-            self.notes.append("losses: neither run has one, as no backward pass of a loss was seen")
-            return PartResult("losses", "absent", "neither run has a loss")
         if found.steps == 0:
             counts = [len({step for losses in run.values() for step in losses}) for run in (a, b)]
+            if every_step and not any(counts):
+                # As of a training that calls torch.autograd.grad() in place of backward().
+                self.notes.append("losses: neither run has one, as no backward pass of a loss was seen")
+                return PartResult("losses", "absent", "neither run has a loss")
             return PartResult(
                 "losses",
                 "failed",

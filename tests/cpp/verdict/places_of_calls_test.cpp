@@ -14,6 +14,22 @@ using steps::call;
 using steps::module_call;
 using steps::tensor;
 
+namespace {
+
+// Two steps, and what CallPlaces borrows of them.
+struct Steps {
+  Steps(const steps::Run& target, const steps::Run& reference) : pair(steps::pair_of(target, reference)) {}
+
+  trace::DumpPair pair;
+  std::vector<metrics::Distance> distances = compare::distances(pair, {}, 1);
+  std::vector<trace::RealMetrics> metrics;
+  Model model;
+  Calls calls{model, pair, metrics, distances};
+  Unpaired unpaired{calls};
+};
+
+}  // namespace
+
 TEST_CASE("product: the sum over the rows of two results leaves none of their errors to average out") {
   // Errors that an earlier step left are alike in all rows: as many count as a row has elements.
   const auto rows_that_count = [](bool has_weight) {
@@ -26,14 +42,9 @@ TEST_CASE("product: the sum over the rows of two results leaves none of their er
                         R"("Functional.linear.0.forward": "Module.a.Linear.forward.0", )"
                         R"("Module.a.Linear.forward.0": null)"};
     };
-    const trace::DumpPair pair = steps::pair_of(run(1.1, 5.1), run(1, 5));
-    const std::vector<metrics::Distance> distances = compare::distances(pair, {}, 1);
-    const std::vector<trace::RealMetrics> none;
-    const Model model;
-    const Calls calls(model, pair, none, distances);
-    const Unpaired unpaired(calls);
+    const Steps both(run(1.1, 5.1), run(1, 5));
     const compare::StepWalk before;
-    const CallPlaces places(calls, unpaired, &before);
+    const CallPlaces places(both.calls, both.unpaired, &before);
     std::vector<Source> sources;
     CHECK(places.sources(0, sources));
     REQUIRE(sources.size() == 2);
@@ -53,15 +64,9 @@ TEST_CASE("calls of one run: a backward pass goes through several calls two time
     };
     const std::string same = call("Functional.gelu.0" + direction, tensor(), tensor({1.1234}));
     const std::string last = call("Tensor.norm.0.forward", tensor({3.1234}), tensor({9}));
-    const trace::DumpPair pair =
-        steps::pair_of({same + ", " + last}, {same + ", " + alone(0) + alone(1) + last});
-    const std::vector<metrics::Distance> distances = compare::distances(pair, {}, 1);
-    const std::vector<trace::RealMetrics> none;
-    const Model model;
-    const Calls calls(model, pair, none, distances);
-    const Unpaired unpaired(calls);
-    const CallPlaces places(calls, unpaired, nullptr);
-    const InputPlace input = places.input(calls.rows_of(1).front());
+    const Steps both({same + ", " + last}, {same + ", " + alone(0) + alone(1) + last});
+    const CallPlaces places(both.calls, both.unpaired, nullptr);
+    const InputPlace input = places.input(both.calls.rows_of(1).front());
     CHECK(input.of_unpaired);
     CHECK(input.place.rule == Rule::kOpaque);
     return input.place.calls;
@@ -80,16 +85,10 @@ TEST_CASE("calls of one run: the dtype that both runs compute in there tells wha
                         call("Tensor.norm.0.forward", tensor({taken}), tensor({9}))};
     };
     const double other = is_known ? 3.1235 : 7.1234;  // as a gradient that two calls give back is
-    const trace::DumpPair pair =
-        steps::pair_of(run("Torch.exp.0.forward", dtype, 3.1235, other),
-                       run("Functional.softplus.0.forward", "float32", 3.1234, 3.1234));
-    const std::vector<metrics::Distance> distances = compare::distances(pair, {}, 1);
-    const std::vector<trace::RealMetrics> none;
-    const Model model;
-    const Calls calls(model, pair, none, distances);
-    const Unpaired unpaired(calls);
-    const CallPlaces places(calls, unpaired, nullptr);
-    const InputPlace input = places.input(calls.rows_of(2).front());
+    const Steps both(run("Torch.exp.0.forward", dtype, 3.1235, other),
+                     run("Functional.softplus.0.forward", "float32", 3.1234, 3.1234));
+    const CallPlaces places(both.calls, both.unpaired, nullptr);
+    const InputPlace input = places.input(both.calls.rows_of(2).front());
     REQUIRE(input.of_unpaired);
     return input.place.tensor.unit;
   };

@@ -272,6 +272,24 @@ TEST_CASE("update: of equal gradients a step is the same, whatever calls make it
   CHECK_FALSE(is_found(1 + 2e-6));  // which may be of any size where the rule divides by it
 }
 
+TEST_CASE("optimizers: each step is held against that of the same parameters, in any order and number") {
+  // Words of optimizers: the parameter that each has, and its rate.
+  const auto is_found = [](const std::string& ours, const std::string& theirs) {
+    const auto run = [](const std::string& steps) {
+      std::string all;
+      for (std::size_t i = 0; i < steps.size(); i += 2)
+        all += std::string(i == 0 ? "" : ", ") + R"({"class": "Own", "groups": [{"parameters": [")" +
+               steps[i] + R"("], "hyper": {"lr": )" + steps[i + 1] + "}}]}";
+      return steps::Run{"", R"("optimizer": [)" + all + "]"};
+    };
+    return found(walk(run(ours), run(theirs)), FindingKind::kOptimizerSetting) != nullptr;
+  };
+  CHECK_FALSE(is_found("a1b2", "b2a1"));
+  CHECK_FALSE(is_found("a1a2b3", "b3a1a2"));
+  CHECK(is_found("a1a2", "a2a1"));
+  CHECK(is_found("a1b2", "b1a2"));
+}
+
 TEST_CASE("input: what another call of a model is given may be a result, and is no data then") {
   const auto is_found = [](double given) {
     const auto run = [&](double made, double again) {
