@@ -8,6 +8,7 @@ import fifth
 import first
 import fourth
 import second
+import sixth
 import third
 
 SETS = {
@@ -18,6 +19,7 @@ SETS = {
         ("third", third),
         ("fourth", fourth),
         ("fifth", fifth),
+        ("sixth", sixth),
     )
 }
 CASES = tuple(case for cases in SETS.values() for case in cases)
