@@ -188,6 +188,7 @@ py::dict plain(const StepWalk& walk) {
   result["other_names"] = walk.other_names;
   result["stranger"] = clauses(walk.stranger);
   result["unit"] = walk.unit;
+  result["given"] = walk.given;
   result["last_agreeing"] = walk.last_agreeing;
   result["first_differing"] = walk.first_differing;
   return result;
@@ -216,6 +217,7 @@ StepWalk walk_of(const py::dict& from) {
   walk.other_names = from["other_names"].cast<std::map<std::string, std::string>>();
   walk.stranger = because_of(from["stranger"]);
   walk.unit = from["unit"].cast<double>();
+  walk.given = from["given"].cast<std::map<std::string, double>>();
   walk.last_agreeing = from["last_agreeing"].cast<std::string>();
   walk.first_differing = from["first_differing"].cast<std::string>();
   return walk;

@@ -37,6 +37,7 @@ enum class Gain : std::uint8_t {
   kLogarithm,    // a relative error becomes an absolute one: log, cross entropy
   kRecurrent,    // products and functions, again and again
   kAttention,    // products, an exponential, products
+  kSamples,      // numbers of the first argument, at places that the second one has, from -1 to 1
   kUpdate        // a step of which each element is divided by its own size, as that of Adam
 };
 
@@ -102,6 +103,7 @@ struct Row {
   bool sums_products = false;         // linear in each argument
   bool rounds_between = false;        // several kernels, which round to the dtype of the result
   bool adds_first = false;            // the first argument is added
+  bool commutes = false;              // its first two arguments may stand in any order
   bool is_transformed = false;        // kernels may compute it in a transformed domain
   bool fills = false;                 // the result may hold a number that was passed
   bool is_uninitialised = false;      // the result is whatever the memory held before

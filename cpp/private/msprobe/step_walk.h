@@ -75,6 +75,10 @@ struct StepWalk {
   /// reference.
   Because stranger;
 
+  /// How far off is what this rank gives to others, L2, and no part of it: to a collective by the name of its
+  /// record, and gradients by the names of the parameters.
+  std::map<std::string, double> given;
+
   /// What the next step of the rank begins with: how far off the optimizer left what it updated, by value,
   /// and by name.
   KnownValues updated;

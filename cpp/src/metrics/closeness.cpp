@@ -192,9 +192,11 @@ class PairOfFacts {
                      of_means() - rounding_of_means(), 0.0});
   }
 
-  // Whether the statistics differ by no more than the rounding of sums. Extremes that differ when they are
+  // Whether statistics and sketches differ by no more than the rounding of sums. Extremes that differ when they are
   // rounded did differ before.
-  bool may_be_equal() const { return at_least() == 0 && of_extremes() == 0; }
+  bool may_be_equal() const {
+    return at_least() == 0 && of_extremes() == 0 && (!has_sketches() || sketched() <= noise());
+  }
 
   // A guess at what it is at most, where there is no sketch.
   double guess() const {
@@ -315,8 +317,7 @@ Distance distance(const TensorFacts& target, const TensorFacts& reference, doubl
   result.equal = same && !has_digests && !has_checksums;
   if (!same_non_finite(target, reference)) return Distance::unmeasurable();
   const bool hides = shows_non_finite(reference) && !(target.non_finite && reference.non_finite);
-  result.may_be_equal =
-      !same && !has_digests && !has_checksums && !pair.has_sketches() && pair.may_be_equal();
+  result.may_be_equal = !same && !has_digests && !has_checksums && pair.may_be_equal();
   if (!same && !pair.has_sketches() && !is_float(reference.dtype) && !result.may_be_equal) {
     return Distance::unmeasurable();
   }

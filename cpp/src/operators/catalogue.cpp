@@ -41,6 +41,7 @@ constexpr std::array kGains{
     Word<Gain>{"logarithm", Gain::kLogarithm},
     Word<Gain>{"recurrent", Gain::kRecurrent},
     Word<Gain>{"attention", Gain::kAttention},
+    Word<Gain>{"samples", Gain::kSamples},
     Word<Gain>{"update", Gain::kUpdate},
 };
 
@@ -96,6 +97,7 @@ constexpr std::array kFlags{
     Word<bool Row::*>{"squares", &Row::sums_products},
     Word<bool Row::*>{"composed", &Row::rounds_between},
     Word<bool Row::*>{"adds", &Row::adds_first},
+    Word<bool Row::*>{"commutes", &Row::commutes},
     Word<bool Row::*>{"transformed", &Row::is_transformed},
     Word<bool Row::*>{"fills", &Row::fills},
     Word<bool Row::*>{"overwrites", &Row::overwrites},

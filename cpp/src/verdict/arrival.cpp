@@ -15,16 +15,6 @@ using trace::Json;
 
 namespace {
 
-// How far off the parameters are that the step begins with.
-double apart_at_start(const Json& target, const Json& reference) {
-  double largest = 0;
-  for (const EntryPair& entry : common(target["parameters"], reference["parameters"])) {
-    const double high = entry.apart().high;
-    if (std::isfinite(high)) largest = std::max(largest, high);
-  }
-  return largest;
-}
-
 // A gradient went through it.
 bool has_gradients(const Calls& calls, std::uint32_t record) {
   return is_backward(calls.name(record)) || trace::holds_gradients(calls.name(record)) ||
@@ -45,7 +35,7 @@ double arriving_gradients(const Calls& calls, const Json& target, const Json& re
   const auto &ours = target["gradients_at_optimizer"].items(),
              &theirs = reference["gradients_at_optimizer"].items();
   if (ours.empty() || ours.size() != theirs.size()) return kInfinity;
-  const double at_start = apart_at_start(target, reference);
+  const double at_start = farthest(common(target["parameters"], reference["parameters"]));
   double largest = 0;
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const Json &a = ours[i]["gradients"], &b = theirs[i]["gradients"];

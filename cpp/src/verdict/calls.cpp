@@ -144,6 +144,7 @@ bool Calls::is_mispairing(std::uint32_t record, const std::unordered_set<std::st
     return others.contains(is_module(call) ? module_path(call) : std::string(around)) ||
            (!is_module(call) && is_module(around) && others.contains(module_path(around)));
   };
+  if (is_reshaped(record)) return true;
   const std::string_view theirs = theirs_.name(counterpart(record));
   const bool is_moved = matches_.of_target[record].how == trace::MatchKind::kMoved;
   if (!is_moved && !is_other(name(record), parent(record)) &&
@@ -159,6 +160,18 @@ bool Calls::is_mispairing(std::uint32_t record, const std::unordered_set<std::st
            return item.kind == Item::Kind::kTensor && !row.reference &&
                   (is_more || row.reason == trace::NoMatchReason::kShape);
          });
+}
+
+// As many numbers come out, in another shape: what takes them is written otherwise, too.
+bool Calls::is_reshaped(std::uint32_t record) const {
+  const auto count = [](const Trace& trace, const Item& item) { return trace::facts_of(trace, item).count; };
+  return std::ranges::any_of(rows_of(record), [&](const ItemPair& row) {
+    if (row.reference || row.reason != trace::NoMatchReason::kShape || is_input(item(row).part)) return false;
+    const double numbers = count(target(), item(row));
+    return std::ranges::any_of(theirs_.items(counterpart(record)), [&](const Item& other) {
+      return other.part == item(row).part && count(reference(), other) == numbers;
+    });
+  });
 }
 
 void Calls::set_aside(std::uint32_t record) {
@@ -234,6 +247,9 @@ bool Calls::says_nothing(const ItemPair& row) const {
   const std::string_view path = target().text(item.path);
   const bool is_argument = item.part == Part::kInputArgs || item.part == Part::kInputKwargs;
   if (is_argument && operators::Row::names(by.how, path)) return true;
+  const bool is_pattern = by.gain == operators::Gain::kNone && item.kind == Item::Kind::kTensor;
+  if (is_pattern && item.part == Part::kInputArgs && path == "0")
+    return true;  // of its shape and dtype alone
   return item.part == Part::kInputArgs && path == "0" && by.overwrites && by.is_in_place;
 }
 

@@ -69,6 +69,13 @@ struct Run {
   std::uint32_t row_of(ItemIndex item) const { return rows[item]; }
   /// Where its values come from.
   const Flow& flow() const { return values ? *values : values.emplace(trace); }
+  /// The earlier place with this value that tells where it comes from: one of both runs, or the call of this
+  /// run alone that made it. What such a call takes, it did not make.
+  ItemIndex origin(ItemIndex item) const {
+    do item = flow().source(item);
+    while (item != kNoItem && row_of(item) == kNoRow && is_input(trace.all_items()[item].part));
+    return item;
+  }
 };
 
 class Calls {
@@ -190,6 +197,7 @@ class Calls {
   void find_zones();
   void find_mispaired();
   bool is_mispairing(std::uint32_t record, const std::unordered_set<std::string>& others) const;
+  bool is_reshaped(std::uint32_t record) const;
   void set_aside(std::uint32_t record);
 
   const Model& model_;

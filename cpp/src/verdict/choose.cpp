@@ -112,11 +112,26 @@ class Judge {
     if (model_.divided_otherwise && is_of_data && walk.divided_otherwise && walk.gradients_agree())
       return false;
     const double known = noise_ == nullptr ? 0 : noise_->strength(finding, model_.suspect);
+    if (is_given_by_others(finding)) return false;
     if (is_measured(finding)) {
       return finding.strength >= std::max(1.0, model_.suspect * known) &&
              !(finding.effect < 1);  // NaN: not looked for
     }
     return known == 0 && has_effect(index);
+  }
+
+  // A collective hands on what other ranks are off by, a reduction of gradients too, whoever calls it.
+  bool is_given_by_others(const Finding& finding) const {
+    const bool is_of_gradients = finding.phase == Phase::kReduction || finding.phase == Phase::kAtOptimizer;
+    if (finding.kind != FindingKind::kReduction && !is_of_gradients) return false;
+    const std::string& name = is_of_gradients ? finding.name : finding.record;
+    double given = 0;
+    for (const auto& [place, walk] : walks_) {
+      const auto found = walk->given.find(name);
+      const bool is_other = place.first == finding.step && place.second != finding.rank;
+      if (is_other && found != walk->given.end()) given += found->second;
+    }
+    return given > 0 && finding.distance.low * finding.distance.norm <= model_.suspect * given;
   }
 
   // Whether something comes of a setting, an argument or a call that only one run has.

@@ -47,6 +47,7 @@ class OfOperator {
       for (const Source& one : place.sources) unit_ = std::max(unit_, one.tensor.unit);
     }
     if (place.is_backward && gain_class() == Gain::kScaleFree) find_uneven();
+    find_small_divisors();
   }
 
   Tolerance tolerance() const {
@@ -54,7 +55,7 @@ class OfOperator {
     allowed.cancelled = cancelled_;
     bool any_differs = false;
     for (const Source& one : place_.sources) {
-      any_differs |= !one.distance.equal;
+      any_differs |= one.distance.high > 0;
       allowed.of_sources.push_back(add(allowed, one));
     }
     if (result_.unit == 0) {
@@ -63,7 +64,7 @@ class OfOperator {
     }
     if (model_.kink && place_.by.has_kink && place_.is_backward) add_kink(allowed);
     if (gain_class() == Gain::kSteps && !place_.is_backward) add_steps(allowed);
-    if (rounds()) add_own(allowed, any_differs);
+    if (rounds() || place_.extra_rounding > 0) add_own(allowed, any_differs);
     return allowed;
   }
 
@@ -99,6 +100,7 @@ class OfOperator {
   // How many times the relative error of this source shows in the result.
   double gain_of(const Source& one) const {
     const double smaller = ratio(one.tensor.norm, result_.norm);
+    if (&one == divisor_) return std::max(2 * small_divisors_, cancelled_);
     if (place_.is_backward) {
       if (only_moves()) return std::max(smaller, 1.0);
       if (gain_class() == Gain::kRecurrent) return std::max(model_.opaque, cancelled_);
@@ -109,8 +111,9 @@ class OfOperator {
       case Gain::kNone: return 0;
       case Gain::kMoves:
       case Gain::kPicks:
-      case Gain::kSum:
       case Gain::kDraws: return std::max(smaller, 1.0);
+      case Gain::kSum:
+        return std::max(smaller * std::sqrt(std::max(result_.count / one.tensor.count, 1.0)), 1.0);
       case Gain::kElementwise:
       case Gain::kPower:
       case Gain::kScaleFree: return 2;
@@ -122,6 +125,7 @@ class OfOperator {
       case Gain::kLogarithm: return std::max(2.0, at_most(2 * ratio(one.tensor.typical, result_.typical)));
       case Gain::kRecurrent: return model_.opaque;
       case Gain::kAttention: return std::max(2.0, at_most(4 * one.tensor.typical * one.tensor.typical));
+      case Gain::kSamples: return gain_of_sample(one);
       case Gain::kSteps:
       case Gain::kDecides:
       case Gain::kUpdate:
@@ -131,6 +135,14 @@ class OfOperator {
   }
 
  private:
+  // A place from -1 to 1 is half an extent; two neighbours there are two typical numbers apart at most.
+  double gain_of_sample(const Source& one) const {
+    const Tensor& sampled = place_.sources.front().tensor;
+    if (&one == &place_.sources.front()) return std::max(ratio(one.tensor.norm, result_.norm), 1.0);
+    return std::max(at_most(ratio(one.tensor.typical * sampled.last * sampled.typical, result_.typical)),
+                    2.0);
+  }
+
   double own_units() const { return by_unit(unit_, model_.own, model_.own_of_coarse); }
   Gain gain_class() const { return place_.by.gain; }
   bool only_moves() const { return place_.by.only_moves(); }
@@ -144,19 +156,26 @@ class OfOperator {
     const double error = error_of(one);
     if (error == 0) return {};
     const double gain = gain_of(one), cast = cast_error(one, error), largest = largest_cast_error(one, error);
-    allowed.magnitude += gain * error + std::max(cast, largest);
     // Independent errors of n elements move a norm or a mean by sqrt(n) times less. Those of one origin are
     // alike along a row; what the call that made it rounded is not.
     const double errors = errors_of(one);
     const double of_channels = of_whole_channels(one, error);
     allowed.magnitude += of_channels;
     allowed.bias += of_channels / std::sqrt(result_.count);
-    const double shared =
-        one.is_shared && model_.shared_rows ? std::max(error - model_.own_rounding(one.tensor.unit), 0.0) : 0;
-    allowed.bias += gain * (one.distance.most_bias() + shared / std::sqrt(std::min(errors, one.tensor.last)) +
-                            (error - shared) / std::sqrt(errors)) +
-                    std::max(cast / std::sqrt(errors), largest * ratio(result_.largest, result_.norm));
-    return {gain, error};
+    const double own = std::min(error, model_.own_rounding(one.tensor.unit));
+    const bool is_shared = one.is_shared && model_.shared_rows;
+    const double shared = is_shared ? one.aligned > 1 ? error * one.aligned : error - own : 0;
+    const double random = shared > 0 ? own : error;
+    // A sum over rows has one of these of each.
+    const bool is_over_rows = gain_class() == Gain::kSum && !place_.is_backward &&
+                              result_.count * one.tensor.last <= one.tensor.count;
+    const double row = is_over_rows ? 1 : one.tensor.last;
+    allowed.magnitude += gain * (shared + random) + std::max(cast, largest);
+    allowed.bias += gain * (one.distance.most_bias() + shared / std::sqrt(std::min(errors, row)) +
+                            random / std::sqrt(errors)) +
+                    std::max(cast / std::sqrt(is_one_number() ? 1 : errors),
+                             largest * ratio(result_.largest, result_.norm));
+    return {std::isfinite(error) ? gain * (shared + random) / error : gain, error};
   }
 
   // A sum over m elements that are off by e together, of k such channels, is off by sqrt(k) m e. In backward,
@@ -179,13 +198,16 @@ class OfOperator {
   }
 
   // R5: where the derivative jumps, an error e takes a share e of the elements over the jump, each off by its
-  // size.
+  // size; a whole one, where any are expected to go.
   void add_kink(Tolerance& allowed) const {
     double error = 0;
     for (const Source& one : place_.sources) {
       if (one.tensor.unit > 0 && one.is_saved) error = std::max(error, one.error());
     }
-    allowed.magnitude += std::sqrt(std::min(error, 1.0));
+    const double one_element = result_.count * error >= model_.few_moves ? 1 / result_.count : 0;
+    const double moved = std::sqrt(std::min(std::max(error, one_element), 1.0));
+    allowed.magnitude += moved;
+    allowed.bias += moved / std::sqrt(independent_errors(result_));
   }
 
   // R5: roundings to integers, signs and remainders. Of elements of size t, an error e takes e t over one of
@@ -294,6 +316,30 @@ class OfOperator {
         at_most(ratio(result_.norm, given->tensor.norm) * ratio(normalised_->tensor.norm, place_.normalised));
   }
 
+  // A quotient is off by a part of its divisor, by as much more as that is smaller than a typical one. Sizes
+  // tell whether small divisors have most of the quotient, or its largest element: it is larger than numbers
+  // of these sizes make it.
+  void find_small_divisors() {
+    const bool is_quotient = place_.by.condition == operators::Condition::kQuotient;
+    const bool is_root = gain_class() == Gain::kRoot && place_.is_backward;  // half of what comes in, over it
+    if (!is_quotient && !is_root) return;
+    const Source* given = nullptr;
+    std::vector<const Source*> of_forward;
+    for (const Source& one : place_.sources) {
+      if (one.is_saved || !place_.is_backward) of_forward.push_back(&one);
+      if (!one.is_saved && given == nullptr) given = &one;
+    }
+    if (given == nullptr || of_forward.size() < (is_quotient ? 2 : 1)) return;
+    divisor_ = is_quotient ? of_forward[1] : of_forward.back();
+    double times = divisor_->tensor.typical * (is_root ? 2 : 1);
+    if (is_quotient && place_.is_backward && of_forward.size() > 2)  // of the divisor: times the quotient
+      times /= std::max(of_forward[2]->tensor.typical, 1.0);
+    const double added = std::max(given->tensor.count / result_.count, 1.0);
+    small_divisors_ =
+        at_most(times * std::max(ratio(result_.typical, given->tensor.typical * std::sqrt(added)),
+                                 ratio(result_.largest, given->tensor.largest * added)));
+  }
+
   // A cast to a coarser dtype, with neighbours 2u apart: an error e takes a share e / 2u of the elements to
   // the other neighbour, which is off by 2u. Together sqrt(2 u e); where e is beyond u, all are rounded
   // anyhow.
@@ -301,6 +347,9 @@ class OfOperator {
     const bool is_cast = model_.cast && only_moves() && one.tensor.unit > 0 && one.tensor.unit < result_.unit;
     return is_cast ? std::sqrt(2 * result_.unit * std::min(error, result_.unit)) : 0;
   }
+
+  // But for the sign: then all are rounded in one direction.
+  bool is_one_number() const { return result_.typical >= result_.largest * (1 - 2 * result_.unit); }
 
   // That of the largest element alone, where any are expected to go there.
   double largest_cast_error(const Source& one, double error) const {
@@ -317,6 +366,7 @@ class OfOperator {
     double errors = independent_errors(one.tensor);
     // Of a sum there are as many as there are results.
     errors = place_.is_backward ? std::min(errors, kept) : errors * kept / result_.count;
+    if (&one == divisor_) errors /= small_divisors_ * small_divisors_;
     return std::max(errors, 1.0);
   }
 
@@ -375,6 +425,8 @@ class OfOperator {
   double cancelled_;
   double unit_ = 0;
   const Source* normalised_ = nullptr;
+  const Source* divisor_ = nullptr;
+  double small_divisors_ = 1;  // how many times more than its distance the divisor is off where they are
   double uneven_ = 1;  // how many times more than its distance says it is off where most of the gradient is
 };
 
@@ -403,7 +455,7 @@ Tolerance of_same_value(const Model& model, const Place& place) {
 Tolerance of_opaque(const Model& model, const Place& place) {
   Tolerance allowed;
   double error = 0;
-  const double gain = std::pow(model.opaque, place.calls);
+  const double gain = std::pow(model.opaque, place.calls) * place.smaller;
   for (const Source& one : place.sources) {
     error = std::max(error, one.error());
     allowed.of_sources.push_back({gain, one.error()});

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verdict/flow.h"
 
+#include <cmath>
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,9 @@ namespace {
 // Numbers of fewer characters are often equal by chance.
 constexpr std::size_t kLeastDigits = 4;
 constexpr std::size_t kLeastDigitsOfOne = 8;  // of a single element
+// Of which it can be asked whether two values are one: an item meets a hundred thousand others in a run.
+constexpr double kLeastBits = 32;
+constexpr double kFine = 0x1p-24;
 
 void mix(std::uint64_t& key, std::string_view text) {
   key = (key ^ std::hash<std::string_view>{}(text)) * 0x9E3779B97F4A7C15U;
@@ -42,8 +46,16 @@ bool is_another(const trace::Trace& trace, const trace::Item& a, const trace::It
 std::uint64_t value_key(const trace::Trace& trace, const trace::Item& item) {
   if (item.kind != trace::Item::Kind::kTensor) return 0;
   const std::string_view max = trace.text(item.max), min = trace.text(item.min);
-  // One number of 16 bits is equal to another by chance: there are 256 or 2048 of a magnitude.
-  const bool is_fine = metrics::unit_roundoff(trace::dtype_of(trace.text(item.dtype))) <= 0x1p-24;
+  // Numbers of 16 bits are equal to others by chance where they are few between two close limits: there are
+  // 256 or 2048 of a magnitude.
+  const double unit = metrics::unit_roundoff(trace::dtype_of(trace.text(item.dtype)));
+  const bool is_fine = unit <= kFine;
+  if (!is_fine) {
+    const metrics::TensorFacts facts = trace::facts_of(trace, item);
+    const double apart = facts.max.value_or(0) - facts.min.value_or(0);
+    const double numbers = facts.largest() > 0 ? 1 + apart / (2 * unit * facts.largest()) : 1;
+    if (facts.count * std::log2(numbers) < kLeastBits) return 0;
+  }
   const bool is_single = max.size() >= kLeastDigitsOfOne && is_fine;
   std::uint64_t key = 1;
   if ((max == min && !is_single) || max.size() + min.size() < 2 * kLeastDigits) {

@@ -63,6 +63,7 @@ struct Source {
   Tensor tensor;
   bool is_saved = false;   // of the forward call, for a backward one
   bool is_shared = false;  // an optimizer or other calls made some of its errors: all rows are off alike
+  double aligned = 1;      // how many times more such an error counts that lies along the rows of a weight
   /// What it may be off by besides, where its distance cannot show it: beside a mask, or where sketches miss
   /// single elements.
   double unseen = 0;
@@ -96,8 +97,9 @@ struct Place {
   double channel = 0;         // of a normalisation: elements that share its sums; 0: no other
   double normalised = 0;      // of the backward of a normalisation: norm of what was made; 0: not known
   double step = kInfinity;    // kUpdate: how far the reference moved it, as a part of it; infinite: not known
-  double extra_rounding = 0;  // kSameValue: in unit roundoffs, where it was scaled or cast on the way
+  double extra_rounding = 0;  // kSameValue, and what is moved: in unit roundoffs, where it was scaled or cast
   int calls = 1;              // kOpaque: 2: through a whole pass, the rule twice
+  double smaller = 1;         // kOpaque: how many times smaller it is than the terms that it is a sum of
   std::vector<Source> sources;
   std::optional<Source>
       inside;  // the calls inside of a module, of which this is the result: by the rule kOpaque

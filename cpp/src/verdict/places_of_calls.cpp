@@ -131,17 +131,25 @@ bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<So
          });
 }
 
-// A product of two results, as scores are, sums over their rows, and a mean stands in these: errors that are
-// alike in all rows leave none that another one averages out. Weights have no mean.
+// A product sums over the rows. Errors that are alike in all rows are alike in all rows of the result, which
+// have as many as there are columns of the weight; those of two results, as scores are, where a mean stands
+// in the rows, leave none that another one averages out. What an optimizer moved in front of a weight, it
+// moved along gradients, which are sums of its columns: of n columns of m numbers, such an error is sqrt(m /
+// n) times larger there than one in any direction.
 void CallPlaces::sum_over_rows(std::uint32_t record, std::vector<Source>& terms) const {
-  if (calls_.operator_of(calls_.name(record)).gain != Gain::kProduct) return;
-  const auto rows = calls_.rows_of(record);
-  const bool has_weight = std::ranges::any_of(rows, [&](const ItemPair& row) {
-    return is_tensor(calls_.item(row)) && !calls_.parameter(row).empty();
-  });
-  if (has_weight) return;
+  const Gain gain = calls_.operator_of(calls_.name(record)).gain;
+  if (gain != Gain::kProduct) return;
+  const auto is_weight = [&](const Source& one) { return !calls_.parameter(calls_.row(one.row)).empty(); };
+  const auto weight = std::ranges::find_if(terms, is_weight);
   for (Source& one : terms) {
-    if (one.is_shared) one.tensor.last = 1;
+    if (!one.is_shared) continue;
+    if (is_weight(one)) {
+      if (before_ != nullptr) one.aligned = std::sqrt(std::max(one.tensor.last, 1.0));
+      continue;
+    }
+    const double columns = weight == terms.end() ? 1 : std::max(weight->tensor.count / one.tensor.last, 1.0);
+    if (weight != terms.end()) one.aligned = std::sqrt(std::max(one.tensor.last / columns, 1.0));
+    one.tensor.last = columns;
   }
 }
 
@@ -178,8 +186,11 @@ Place CallPlaces::made_by(std::optional<std::uint32_t> group, Tensor tensor, dou
   tensor.unit = std::max(tensor.unit, unit);
   const bool is_of_backward = group && is_backward(unpaired_.groups()[*group].name);
   if (model_.one_call_alone && group && !is_of_backward && unpaired_.groups()[*group].computing <= 1) {
-    for (Source& one : sources) one.tensor = tensor;
-    return place_by(Gain::kElementwise, tensor, std::move(sources));
+    for (Source& one : sources) one.tensor = one.row == kNoRow ? tensor : calls_.tensor(calls_.row(one.row));
+    Place place = place_by(Gain::kElementwise, tensor, std::move(sources));
+    const operators::Row by = calls_.operator_of(unpaired_.groups()[*group].computes);
+    if (by.gain == Gain::kExponential) place.by = by;
+    return place;
   }
   Place place = place_by(Rule::kOpaque, tensor, std::move(sources));
   place.calls = is_of_backward ? 2 : 1;
@@ -222,7 +233,7 @@ static Place same_as(const Source& source, const Tensor& tensor, double extra_ro
 
 InputPlace CallPlaces::input(const ItemPair& row) const {
   InputPlace result;
-  result.source = calls_.theirs().flow().source(row.reference.index);
+  result.source = calls_.theirs().origin(row.reference.index);
   if (result.source == kNoItem) {
     result.place = input_without_source(row);
     return result;
@@ -242,8 +253,9 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
   if (!result.of_unpaired && calls_.theirs().is_paired(maker)) {
     result.place = place_by(Rule::kUnknown, tensor);  // a result that cannot be compared
   } else {
-    const double unit = unit_between(result.of_unpaired, calls_.ours().flow().source(row.target));
-    result.place = made_by(result.of_unpaired, tensor, unit, unpaired_.sources(maker, before_));
+    const double unit = unit_between(result.of_unpaired, calls_.ours().origin(row.target));
+    result.place = made_by(result.of_unpaired, tensor, unit,
+                           unpaired_.sources(maker, {before_, reached_[row.target_record], unseen_}));
   }
   return result;
 }
@@ -260,7 +272,7 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
   };
   if (model_.unchanged_in_target && (is_behind || calls_.zone(record) != Zone::kModel)) {
     // The target has it unchanged from an earlier place.
-    const ItemIndex ours = calls_.ours().flow().source(row.target);
+    const ItemIndex ours = calls_.ours().origin(row.target);
     const std::uint32_t known = ours == kNoItem ? kNoRow : calls_.ours().row_of(ours);
     if (known != kNoRow && calls_.row(known).reference && tells) return same_as(source_at(known), tensor, 1);
   }
@@ -282,9 +294,13 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
   // Integers and flags that no call made are data.
   const bool is_data = model_.integers_are_data && tensor.unit == 0 && !has_other_choices_;
   if (knows_all && (reached_[record] == 0 || is_data)) return place_by(Rule::kOrigin, tensor);
-  // Behind the backward pass it is a gradient that was reduced or scaled.
-  const bool is_gradient = model_.reduced_gradient && is_behind && !backward && largest_gradient_ > 0;
-  return place_through(is_gradient ? largest_gradient_ : reached_[record], tensor);
+  // Behind the backward pass it is a gradient that was reduced or scaled. Under autocast it was computed in
+  // another dtype.
+  const bool is_gradient = model_.reduced_gradient && is_behind && !backward;
+  Place place =
+      place_through(is_gradient && largest_gradient_ > 0 ? largest_gradient_ : reached_[record], tensor);
+  if (is_gradient && tensor.unit > 0) place.tensor.unit = std::max(tensor.unit, calls_.coarsest_unit());
+  return place;
 }
 
 Place CallPlaces::parameter(const ItemPair& row, const std::string& name) const {
@@ -310,7 +326,7 @@ Place left_behind(const Model& model, const compare::StepWalk& before, const std
   Place place = place_by(Rule::kUpdate, tensor,
                          {source_of(of_error(left->second.error), tensor),
                           source_of(of_error(left->second.error_of_step), tensor)});
-  place.step = metrics::distance(facts, earlier->second).expected;
+  place.step = metrics::distance(facts, earlier->second).high;
   return place;
 }
 
@@ -332,6 +348,8 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
     return place;
   }
   place.by = calls_.operator_of(call);
+  // The reference's is cast, and that of the target keeps more digits.
+  if (metrics::unit_roundoff(calls_.item(row).element_type()) < tensor.unit) place.extra_rounding = 1;
   const bool is_composite =
       model_.module_in_coarsest && (is_module(call) || place.by.gain == Gain::kRecurrent);
   // Under autocast, what is computed inside may be of a coarser dtype than what comes out.
@@ -373,7 +391,7 @@ double CallPlaces::step_of(const ItemPair& row) const {
   for (const Item& item : calls_.theirs().items(calls_.counterpart(row.target_record))) {
     if (!is_input(item.part) || !is_tensor(item)) continue;
     if (reference.text(item.shape) != reference.text(after.shape)) break;
-    const double step = trace::distance(reference, after, reference, &item, nullptr).expected;
+    const double step = trace::distance(reference, after, reference, &item, nullptr).high;
     return step > 0 ? step : kInfinity;
   }
   return kInfinity;  // lists of tensors, a step that cannot be seen
@@ -403,6 +421,8 @@ Place CallPlaces::gradient(const ItemPair& row) const {
   const std::vector<std::uint32_t> backward = backward_calls(calls_.target(), gradients);
   const bool is_second = std::ranges::any_of(backward, [&](auto one) { return calls_.passes(one) > 1; });
   double error = backward.empty() || is_second ? reached_[row.target_record] : 0;
+  // A bias, or the weight of a normalisation, gets a sum of what comes in, over all calls.
+  double terms = 0;
   const auto add_record = [&](std::uint32_t record) {
     for (const ItemPair& one : calls_.rows_of(record)) {
       if (one.reference && is_tensor(calls_.item(one)) && std::isfinite(calls_.distance(one).high)) {
@@ -412,10 +432,25 @@ Place CallPlaces::gradient(const ItemPair& row) const {
   };
   for (const std::uint32_t record : backward) {
     add_record(record);
+    if (tensor.count == tensor.last) terms = std::max(terms, largest_sum(record, tensor.count));
     if (const Inside* const parts = inside(calls_.name(record))) error = std::max(error, parts->error);
     if (const auto forward = calls_.forward_of(record)) add_record(*forward);
   }
-  return place_through(error, tensor);
+  Place place = place_through(error, tensor);
+  if (tensor.norm > 0) place.smaller = std::max(terms / tensor.norm, 1.0);
+  return place;
+}
+
+double CallPlaces::largest_sum(std::uint32_t record, double count) const {
+  double largest = 0;
+  for (const ItemPair& row : calls_.rows_of(record)) {
+    const bool is_given = row.reference && is_tensor(calls_.item(row)) && is_input(calls_.item(row).part);
+    if (!is_given) continue;
+    // A sum over the rows is as large as all elements where their signs are random, and larger by their mean.
+    const double mean = std::abs(calls_.facts(row).mean.value_or(0)) * calls_.tensor(row).count;
+    largest = std::max({largest, calls_.tensor(row).norm, mean / std::sqrt(std::max(count, 1.0))});
+  }
+  return largest;
 }
 
 }  // namespace msprobe::verdict

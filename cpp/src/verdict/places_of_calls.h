@@ -81,6 +81,8 @@ class CallPlaces {
 
  private:
   Source source(const ItemPair& row, bool is_saved) const;
+  /// L2, of the terms of so many sums over what goes in.
+  double largest_sum(std::uint32_t record, double count) const;
   bool add_sources(std::uint32_t record, bool is_saved, std::vector<Source>& found) const;
   void sum_over_rows(std::uint32_t record, std::vector<Source>& terms) const;
   const Item* added_bias(std::uint32_t record) const;

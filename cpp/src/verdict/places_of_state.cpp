@@ -115,6 +115,7 @@ class StateWalk {
   Reached visit(const Moment& moment, const std::vector<EntryPair>& entries, const PlaceOf& place_of_entry) {
     Reached reached;
     for (const EntryPair& entry : entries) {
+      if (entry.target->is_null() && entry.reference->is_null()) continue;  // no gradient
       const Source& source = reached[entry.name] = source_at(entry);
       if (source.distance.equal) continue;
       ++walk().differing;
@@ -162,18 +163,25 @@ class StateWalk {
       std::vector<EntryPair> entries = common(a, b);
       for (EntryPair& entry : entries) entry.of.clear();
       visit(moment, entries,
-            [&](const EntryPair& entry) { return call == 0 ? origin(entry) : given_again(entry); });
+            [&](const EntryPair& entry) { return call == 0 ? given(entry) : given_again(entry); });
       visit_alone(moment, "input", a, b);
     }
     walk().divided_otherwise = ours.size() != theirs.size();
     found_.add_counts(Phase::kInputs, "model", "the model is called", ours.size(), theirs.size());
   }
 
+  // Data of later steps may be made with the model: samples, a game that was played.
+  Place given(const EntryPair& entry) const {
+    const bool is_read = before_ == nullptr || tensor_at(entry).unit == 0;
+    if (is_read) return origin(entry);
+    return place_through(farthest(parameters_), coarsest(entry));
+  }
+
   // What is given to another call of a model, as the state of a recurrent one, may be a result of this step.
   Place given_again(const EntryPair& entry) const {
     const metrics::Distance* const made =
         entry.facts && model_.given_again ? calls_.results.find(*entry.facts) : nullptr;
-    return made == nullptr ? origin(entry) : kept(entry, *made);
+    return made == nullptr ? given(entry) : kept(entry, *made);
   }
 
   void other_names() {
@@ -278,11 +286,18 @@ class StateWalk {
     return target_["joined"].text() == "true" && reference_["joined"].text() == "true";
   }
 
+  // As it is under autocast, until it is cast back.
+  Tensor coarsest(const EntryPair& entry) const {
+    Tensor tensor = tensor_at(entry);
+    tensor.unit = std::max(tensor.unit, calls_.walk.unit);
+    return tensor;
+  }
+
   // Of one batch and equal weights, divided over ranks in two ways: R3 for the forward pass, of which no call
   // is compared, and twice for the backward pass.
   Place computed_in_parts(const EntryPair& entry) const {
     const Tensor tensor = tensor_at(entry);
-    const double unit = std::max(tensor.unit, calls_.walk.unit);  // under autocast
+    const double unit = coarsest(entry).unit;
     double through = 0;
     for (const auto& [name, one] : at_start_) {
       if (std::isfinite(one.distance.high)) through = std::max(through, one.distance.high);
@@ -298,8 +313,8 @@ class StateWalk {
     if (calls_.walk.compared == 0) return place_by(Rule::kUnknown, tensor_at(entry));
     const metrics::Distance* const made =
         entry.facts ? calls_.gradients_of_parameters.find(*entry.facts) : nullptr;
-    return made != nullptr ? kept(entry, *made)
-                           : through_all(entry, std::max(calls_.walk.noise, calls_.gradients));
+    if (made != nullptr) return kept(entry, *made);
+    return place_through(std::max(calls_.walk.noise, calls_.gradients), coarsest(entry), 2);
   }
 
   Reached backward() {
@@ -313,12 +328,16 @@ class StateWalk {
                                            a["before_reduction"], b["before_reduction"],
                                            [&](const EntryPair& entry) { return gradient_place(entry); });
       const bool is_reduced = !local.empty();
-      reached =
+      const Reached now =
           visit_together({is_reduced ? FindingKind::kReduction : FindingKind::kGradient,
                           is_reduced ? Phase::kReduction : Phase::kGradients, Reason::kReducedGradient},
                          a["after_reduction"], b["after_reduction"], [&](const EntryPair& entry) {
                            return local.contains(entry.name) ? after(local, entry) : gradient_place(entry);
                          });
+      for (const auto& [name, one] : now) reached[name] = one;  // of others an earlier pass is the last
+      for (const auto& [name, one] : is_reduced ? local : now) {
+        if (!one.distance.equal) walk().given[name] = one.error() * one.tensor.norm;
+      }
     }
     found_.add_counts(Phase::kGradients, "backward", "backward() runs", ours.size(), theirs.size());
     for (const auto& [name, one] : reached) {
@@ -329,11 +348,12 @@ class StateWalk {
     return reached;
   }
 
-  // The total norm spreads every difference.
-  static Place clipped(const Reached& before, const EntryPair& entry) {
+  // The total norm spreads every difference, and is rounded itself: all are multiplied by one number.
+  Place clipped(const Reached& before, const EntryPair& entry) const {
     Place place = after(before, entry, Gain::kElementwise);
-    if (place.rule == Rule::kOperator)
-      place.sources.push_back(source_of(of_error(largest_of(before).error()), place.tensor));
+    if (place.rule != Rule::kOperator) return place;
+    const double error = largest_of(before).error() + model_.own_rounding(place.tensor.unit);
+    place.sources.push_back(source_of(of_error(error), place.tensor));
     return place;
   }
 
@@ -392,13 +412,13 @@ class StateWalk {
       reference += b->squares();
       count += b->count;
       unit = std::max(unit, metrics::unit_roundoff(b->dtype));
-      for (const Source& one : clipped(before_clipping_, entry).sources)
+      for (const Source& one : after(before_clipping_, entry).sources)
         bias = std::max(bias, one.distance.bias);
     }
     if (reference == 0) return;
-    const double error = (largest_of(before_clipping_).error() + unit) / std::sqrt(count);
-    const double effect =
-        std::abs(std::sqrt(target / reference) - 1) / (model_.suspect * (bias + unit + error));
+    const double error = bias + largest_of(before_clipping_).error() / std::sqrt(count);
+    const double effect = std::abs(std::sqrt(target / reference) - 1) /
+                          (model_.suspect * model_.through_calls(error, unit));  // R3
     for (const std::size_t index : ways_of_clipping_) walk().findings[index].effect = effect;
   }
 
@@ -423,7 +443,9 @@ class StateWalk {
       const std::size_t known = walk().findings.size();
       const Reached now =
           visit_together({FindingKind::kGradient, Phase::kAtOptimizer, Reason::kGradientAtOptimizer}, a, b,
-                         [&](const EntryPair& entry) { return after(reached, entry); });
+                         [&](const EntryPair& entry) {
+                           return ways_of_clipping_.empty() ? after(reached, entry) : clipped(reached, entry);
+                         });
       if (i == 0) {
         find_effect_of_clipping(a, b);
         if (model_.handling && ways_of_clipping_.empty() && walk().findings.size() > known)
@@ -487,7 +509,7 @@ class StateWalk {
   static void step_by(const EntryPair& entry, const Json& earlier, Place& place) {
     const auto before = tensor_of(earlier), &after = entry.facts;
     place.rule = Rule::kUpdate;
-    place.step = before && after ? metrics::distance(*after, *before).expected : 1;
+    place.step = before && after ? metrics::distance(*after, *before).high : 1;
     if (place.sources.size() < 2) place.sources.insert(place.sources.begin(), source_of({}, place.tensor));
   }
 

@@ -92,6 +92,15 @@ std::string shown(const Json& entry) {
   return text.size() <= kLongestShown ? text : text.substr(0, kLongestShown - 3) + "...";
 }
 
+double farthest(const std::vector<EntryPair>& entries) {
+  double most = 0;
+  for (const EntryPair& entry : entries) {
+    const double high = entry.apart().high;
+    if (std::isfinite(high)) most = std::max(most, high);
+  }
+  return most;
+}
+
 std::string module_of(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   return dot == std::string_view::npos ? std::string() : std::string(name.substr(0, dot));

@@ -52,6 +52,9 @@ std::vector<EntryPair> common(const trace::Json& target, const trace::Json& refe
 /// gradients: much smaller ones are what rounding leaves where the exact result is zero (R7).
 std::vector<EntryPair> measured_together(const Model& model, std::vector<EntryPair> entries);
 
+/// The largest distance of those that have one.
+double farthest(const std::vector<EntryPair>& entries);
+
 /// Calls visit(name, ours, theirs) for what differs of two values, entry by entry of objects.
 template <typename Visit>
 void for_each_differing(const trace::Json& ours, const trace::Json& theirs, const std::string& name,

@@ -134,6 +134,7 @@ class Walk {
         seen.entered = std::max(seen.entered, one.error());
         seen.in_is_equal &= one.distance.equal;
       }
+      if (is_collective(calls_.name(record))) note_given(record, sources);
       const double parameters = places_.parameters_of(record);
       seen.entered = std::max(seen.entered, parameters);
       seen.in_is_equal &= parameters == 0;
@@ -148,6 +149,11 @@ class Walk {
     if (!seen.has_result) return;
     ++walk().compared;
     walk().equal += seen.out_is_equal ? 1 : 0;
+  }
+
+  void note_given(std::uint32_t record, const std::vector<Source>& sources) {
+    double& given = walk().given[std::string(calls_.name(record))];
+    for (const Source& one : sources) given += one.error() * one.tensor.norm;
   }
 
   // ---- what goes in
@@ -228,7 +234,7 @@ class Walk {
     is_same_work_ &= input.place.rule != Rule::kOrigin && !input.of_unpaired;
     const Measured measured = measure(row, input.place, apart);
     places_.keep(row, input.place);
-    const ItemIndex ours = calls_.ours().flow().source(row.target);
+    const ItemIndex ours = calls_.ours().origin(row.target);
     // The training state has what goes into an optimizer by its names, and knows what is negligible (R7).
     if (model_.optimizer_by_state && has_state_ && calls_.parent(record) == "optimizer") return;
     if (note_unpaired(row, input, ours, measured.strength) || measured.strength < 1) return;
@@ -467,12 +473,12 @@ class Walk {
 
   // The result of a module is that of the last call inside, which may be of one run only.
   void note_result_of_module(const ItemPair& row, const Distance& apart) {
-    const ItemIndex source = calls_.theirs().flow().source(row.reference.index);
+    const ItemIndex source = calls_.theirs().origin(row.reference.index);
     if (!model_.result_of_module_alone || source == kNoItem ||
         !unpaired_.of_reference(calls_.theirs().flow().record(source)))
       return;
     const InputPlace input = places_.input(row);
-    note_unpaired(row, input, calls_.ours().flow().source(row.target),
+    note_unpaired(row, input, calls_.ours().origin(row.target),
                   beyond(row, apart, model_.tolerance(input.place)));
   }
 

@@ -195,7 +195,8 @@ def compare_losses(
 def _beyond(steps: list[int], a: dict[int, float], b: dict[int, float], evidence: Evidence) -> int | None:
     known, since = 0.0, 0  # the difference of the last step that is explained, and how long ago it was
     for place, step in enumerate(steps):
-        apart = relative(a[step], b[step])
+        # A likelihood goes through 0: measured against how far it came, where that is more than it is.
+        apart = relative(a[step], b[step], a[step] - a[steps[0]])
         if step in evidence.explained:
             known, since = max(known, apart), 0
             continue
@@ -207,13 +208,13 @@ def _beyond(steps: list[int], a: dict[int, float], b: dict[int, float], evidence
     return None
 
 
-def relative(a: float, b: float) -> float:
-    """The difference relative to the larger; infinite where only one is finite."""
+def relative(a: float, b: float, other: float = 0.0) -> float:
+    """The difference relative to the largest; infinite where only one of a and b is finite."""
     if _equal(a, b):
         return 0.0
     if not (math.isfinite(a) and math.isfinite(b)):
         return math.inf
-    return abs(a - b) / max(abs(a), abs(b))
+    return abs(a - b) / max(abs(a), abs(b), abs(other) if math.isfinite(other) else 0.0)
 
 
 def _equal(a: float, b: float) -> bool:

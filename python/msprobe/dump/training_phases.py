@@ -138,7 +138,10 @@ class GradientWatch:
         return result
 
     def _optimizer(self, optimizer: Any) -> None:
-        gradients = self._gradients("before the optimizer", self._parameters)
+        stepped = {id(one) for group in getattr(optimizer, "param_groups", ()) for one in group["params"]}
+        own = [(name, parameter) for name, parameter in self._parameters if id(parameter) in stepped]
+        # Of several optimizers one may write into gradients that another one has stepped with.
+        gradients = self._gradients("before the optimizer", own or self._parameters)
         with self._report.noting("gradients before the optimizer"):
             self._report.append(
                 "gradients_at_optimizer", {"optimizer": type(optimizer).__qualname__, "gradients": gradients}

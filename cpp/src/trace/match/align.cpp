@@ -15,8 +15,9 @@ using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 constexpr std::size_t kLargestTable = 25'000'000;
 constexpr int kMostDifferences = 4000;
 
-// A pair of operators counts so much that no number of equal details makes up for one pair less.
-constexpr std::uint32_t kPair = 1U << 16;
+// A pair of operators counts so much that no number of equal details makes up for one pair less, and an equal
+// detail so much that no number of sizes does.
+constexpr std::uint64_t kPair = 1ULL << 32, kLike = 1ULL << 16;
 
 // The part of both sequences that is still to be aligned.
 struct Gap {
@@ -53,7 +54,7 @@ void align_by_table(const Gap& gap, Pairs& pairs) {
       std::uint64_t best = skip_target ? above[j + 1] : score[j];
       std::uint8_t step = skip_target ? kSkipTarget : kSkipReference;
       if (a.what == b.what) {
-        const std::uint64_t paired = above[j] + kPair + (a.is_like(b) ? 1 : 0);
+        const std::uint64_t paired = above[j] + kPair + (a.is_like(b) ? kLike : 0) + (a.is_near(b) ? 1 : 0);
         if (paired > best) {
           best = paired;
           step = kPaired;
@@ -154,6 +155,7 @@ Token token_of(std::string_view what, const Trace& trace, const Record& record) 
   const std::hash<std::string_view> hash;
   std::size_t detail = 0;
   std::uint64_t flags = 0;
+  double size = 0;
   const auto add = [&detail](std::size_t value) {
     detail = detail * 0x9e3779b97f4a7c15ULL + value + (detail >> 29);
   };
@@ -162,14 +164,19 @@ Token token_of(std::string_view what, const Trace& trace, const Record& record) 
     const auto dtype = item.element_type();  // frameworks name one in other ways
     add(dtype ? static_cast<std::size_t>(*dtype) : hash(trace.text(item.dtype)));
     if (item.requires_grad) flags = flags * 3 + (*item.requires_grad ? 2 : 1);
+    const bool is_result = item.part == Item::Part::kOutput && item.kind == Item::Kind::kTensor;
+    if (is_result && size == 0) size = trace.number(item.norm).value_or(0);
   }
-  return {.what = hash(what), .detail = detail, .flags = flags};
+  return {.what = hash(what), .detail = detail, .flags = flags, .size = std::isfinite(size) ? size : 0};
 }
 
 Pairs align(std::span<const Token> target, std::span<const Token> reference) {
   Pairs pairs;
   Gap gap{.target = target, .reference = reference};
-  trim(gap, pairs, [](const Token& a, const Token& b) { return a.is_like(b); });
+  // Where both have the same calls, whatever came of them.
+  const auto is_like = [](const Token& a, const Token& b) { return a.is_like(b); };
+  const bool is_same = std::ranges::equal(target, reference, is_like);
+  trim(gap, pairs, [&](const Token& a, const Token& b) { return a.is_like(b) && (is_same || a.is_near(b)); });
   if (gap.target.size() * gap.reference.size() > kLargestTable) {
     trim(gap, pairs, [](const Token& a, const Token& b) { return a.what == b.what; });
   }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -17,10 +19,15 @@ struct Token {
   std::uint64_t what = 0;    // the operator: only equal ones are paired
   std::uint64_t detail = 0;  // shapes and dtypes: pairs in which they are equal count more
   std::uint64_t flags = 0;   // which tensors need gradients, of equal shapes; 0: not recorded
+  double size = 0;           // norm of the result; 0: not recorded
 
   bool is_like(const Token& other) const noexcept {
     return what == other.what && detail == other.detail &&
            (flags == other.flags || flags == 0 || other.flags == 0);
+  }
+  /// Their results are of one size, to an eighth.
+  bool is_near(const Token& other) const noexcept {
+    return std::abs(size - other.size) * 8 <= std::max(size, other.size) || size == 0 || other.size == 0;
   }
 };
 
@@ -28,8 +35,9 @@ struct Token {
 Token token_of(std::string_view what, const Trace& trace, const Record& record);
 
 /// Pairs of indices (target, reference), rising on both sides: a longest common subsequence of the operators,
-/// of all such the one with the most equal details. Beyond 5000 x 5000 calls that differ the details are not
-/// looked at, and sequences that differ in more than 4000 places are paired as far as their ends agree.
+/// of all such the one with the most equal details, and of these the one with the most results of one size.
+/// Beyond 5000 x 5000 calls that differ the details are not looked at, and sequences that differ in more than
+/// 4000 places are paired as far as their ends agree.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> align(std::span<const Token> target,
                                                            std::span<const Token> reference);
 

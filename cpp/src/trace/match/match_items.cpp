@@ -2,9 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <deque>
 #include <unordered_map>
 
+#include "base/non_finite.h"
+#include "msprobe/operators.h"
+#include "msprobe/record_name.h"
 #include "msprobe/trace_match.h"
 #include "trace/match/in_threads.h"
 
@@ -102,7 +106,7 @@ class RecordSearch {
       const std::size_t i = (next_ + step) % candidates.size();
       const ItemIndex index = record.first_item + static_cast<ItemIndex>(i);
       const Item& other = candidates[i];
-      if (taken_[index] || !same_place(target_, item, reference_, other)) continue;
+      if (taken_[index] || !is_same_place(item, other)) continue;
       if (target_.text(item.shape) != reference_.text(other.shape)) {
         const bool is_none = item.kind == Item::Kind::kNull || other.kind == Item::Kind::kNull;
         pair.reason = is_none ? NoMatchReason::kNoItem : NoMatchReason::kShape;
@@ -117,12 +121,72 @@ class RecordSearch {
       }
     }
   }
-  void start() noexcept { next_ = 0; }
+  /// The next item is of this record, and its counterparts of that one.
+  void start(const Record& ours, const Record& theirs) {
+    next_ = 0;
+    crosses_ = is_crossed(ours, theirs);
+  }
 
  private:
+  // a + b is b + a: where the first two arguments, in backward their gradients, stand in the other order.
+  bool is_crossed(const Record& ours, const Record& theirs) {
+    const auto items = target_.items(ours);
+    if (items.empty()) return false;
+    part_ = items.front().part == Part::kInput ? Part::kOutput : Part::kInputArgs;
+    const Item *a = tensor_at(target_, ours, "0"), *b = tensor_at(target_, ours, "1"),
+               *x = tensor_at(reference_, theirs, "0"), *y = tensor_at(reference_, theirs, "1");
+    if (a == nullptr || b == nullptr || x == nullptr || y == nullptr) return false;
+    const bool is_same = target_.text(a->norm) == reference_.text(x->norm);
+    if (is_same && target_.text(a->shape) == reference_.text(x->shape) &&
+        target_.text(a->max) == reference_.text(x->max))
+      return false;
+    if (!commutes(RecordName(target_.name(ours)).callee())) return false;
+    return std::max(apart(*a, *y), apart(*b, *x)) * 8 < std::max(apart(*a, *x), apart(*b, *y));
+  }
+
+  bool commutes(std::string_view callee) {
+    const auto [known, is_new] = commutes_.try_emplace(callee);
+    if (is_new) {
+      const operators::Row by = operators::find(callee);
+      known->second = by.commutes && !by.is_in_place;
+    }
+    return known->second;
+  }
+
+  const Item* tensor_at(const Trace& trace, const Record& record, std::string_view path) const {
+    for (const Item& item : trace.items(record)) {
+      if (item.part == part_ && item.kind == Item::Kind::kTensor && trace.text(item.path) == path)
+        return &item;
+    }
+    return nullptr;
+  }
+
+  // By their norms and limits. Of other shapes: infinitely.
+  double apart(const Item& ours, const Item& theirs) const {
+    if (target_.text(ours.shape) != reference_.text(theirs.shape)) return kInfinity;
+    const auto of = [&](Scalar Item::* number) {
+      if (target_.text(ours.*number) == reference_.text(theirs.*number)) return 0.0;
+      const double a = target_.number(ours.*number).value_or(0),
+                   b = reference_.number(theirs.*number).value_or(0);
+      return std::abs(a - b) / std::max(std::abs(a), std::abs(b));
+    };
+    return std::max({of(&Item::norm), of(&Item::max), of(&Item::min)});
+  }
+
+  bool is_same_place(const Item& item, const Item& other) const {
+    const std::string_view path = target_.text(item.path);
+    const bool is_crossed =
+        crosses_ && item.part == part_ && other.part == part_ && (path == "0" || path == "1");
+    if (is_crossed) return reference_.text(other.path) == (path == "0" ? "1" : "0");
+    return same_place(target_, item, reference_, other);
+  }
+
   const Trace &target_, &reference_;
   Taken& taken_;
   std::size_t next_ = 0;
+  bool crosses_ = false;
+  Part part_ = Part::kInputArgs;  // of what is crossed
+  std::unordered_map<std::string_view, bool> commutes_;
 };
 
 // The name of an item without what counts calls.
@@ -218,9 +282,9 @@ ItemMatches match_items(const Trace& target, const Trace& reference, const Recor
       const Match& found = records.of_target[record];
       ItemPair& pair = matches.pairs[row++] = alone(record, item);
       pair.reference_record = found.index;
-      if (record != last) search.start();
-      last = record;
       if (!found) return;
+      if (record != last) search.start(target.records()[record], reference.records()[found.index]);
+      last = record;
       search.find(reference.records()[found.index], pair);
       if (pair.reference) pair.reference.how = found.how;
     });
