@@ -48,6 +48,8 @@ class Judge {
     for (const StepWalk* walk : walks) {
       for (const Finding& finding : walk->findings) findings_.push_back(&finding);
       walks_.emplace(std::pair(walk->step, walk->rank), walk);
+      auto& given = given_[walk->step];
+      for (const auto& [name, error] : walk->given) given[name] += error;
     }
     std::stable_sort(findings_.begin(), findings_.end(),
                      [](const Finding* a, const Finding* b) { return a->place() < b->place(); });
@@ -125,13 +127,13 @@ class Judge {
     const bool is_of_gradients = finding.phase == Phase::kReduction || finding.phase == Phase::kAtOptimizer;
     if (finding.kind != FindingKind::kReduction && !is_of_gradients) return false;
     const std::string& name = is_of_gradients ? finding.name : finding.record;
-    double given = 0;
-    for (const auto& [place, walk] : walks_) {
-      const auto found = walk->given.find(name);
-      const bool is_other = place.first == finding.step && place.second != finding.rank;
-      if (is_other && found != walk->given.end()) given += found->second;
-    }
-    return given > 0 && finding.distance.low * finding.distance.norm <= model_.suspect * given;
+    const auto in_step = given_.find(finding.step);
+    const auto all = in_step->second.find(name);
+    if (all == in_step->second.end()) return false;
+    const auto& own = walk_of(finding).given;
+    const auto here = own.find(name);
+    const double others = all->second - (here == own.end() ? 0 : here->second);
+    return others > 0 && finding.distance.low * finding.distance.norm <= model_.suspect * others;
   }
 
   // Whether something comes of a setting, an argument or a call that only one run has.
@@ -195,6 +197,8 @@ class Judge {
   std::vector<bool> is_culprit_;
   // By step and rank; where save() was given something, too, that of the dump.
   std::map<std::pair<int, int>, const StepWalk*> walks_;
+  // By step and name: how far off is what all ranks give.
+  std::map<int, std::unordered_map<std::string_view, double>> given_;
 };
 
 // What is no call (a setting of a module, a weight, a gradient) stands at a call of its module: there a

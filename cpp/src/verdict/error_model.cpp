@@ -627,4 +627,8 @@ double independent_errors(const Tensor& tensor) {
   return std::clamp(2 * std::log(tensor.count) * spread / kKurtosis, 1.0, tensor.count);
 }
 
+Place given_data(const Tensor& tensor) {
+  return place_by(is_coarse(tensor.unit) ? Rule::kOrigin : Rule::kOpaque, tensor);
+}
+
 }  // namespace msprobe::verdict

@@ -84,4 +84,8 @@ bool is_coarse(double unit);
 /// of the errors.
 double independent_errors(const Tensor& tensor);
 
+/// Data that no recorded call made: read, normalised, augmented, in float32 (R3); of 16 bits, rounded once in
+/// the end (R4).
+Place given_data(const Tensor& tensor);
+
 }  // namespace msprobe::verdict

@@ -293,7 +293,7 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
   const bool knows_all = !calls_.has_modules_only() && !backward && !is_behind;
   // Integers and flags that no call made are data.
   const bool is_data = model_.integers_are_data && tensor.unit == 0 && !has_other_choices_;
-  if (knows_all && (reached_[record] == 0 || is_data)) return place_by(Rule::kOrigin, tensor);
+  if (knows_all && (reached_[record] == 0 || is_data)) return given_data(tensor);
   // Behind the backward pass it is a gradient that was reduced or scaled. Under autocast it was computed in
   // another dtype.
   const bool is_gradient = model_.reduced_gradient && is_behind && !backward;
@@ -342,7 +342,11 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
   if (!knows_sources) return place_by(Rule::kUnknown, tensor);
   Place place = place_by(Rule::kOperator, tensor, sources);
   place.is_backward = is_backward(call);
-  if (calls_.passes(row.target_record) > 1) {  // an earlier pass was computed with, and adds to its inside
+  // An earlier pass was computed with, and adds to its inside; or what comes in was not seen, as where
+  // something is written into the result of the forward call.
+  const bool is_seen =
+      !place.is_backward || std::ranges::any_of(sources, [](const Source& one) { return !one.is_saved; });
+  if (calls_.passes(row.target_record) > 1 || !is_seen) {
     place.rule = Rule::kOpaque;
     place.sources.push_back(of_everything(reached_[row.target_record]));
     return place;

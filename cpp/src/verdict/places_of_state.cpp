@@ -173,7 +173,7 @@ class StateWalk {
   // Data of later steps may be made with the model: samples, a game that was played.
   Place given(const EntryPair& entry) const {
     const bool is_read = before_ == nullptr || tensor_at(entry).unit == 0;
-    if (is_read) return origin(entry);
+    if (is_read) return given_data(tensor_at(entry));
     return place_through(farthest(parameters_), coarsest(entry));
   }
 

@@ -231,7 +231,7 @@ class Walk {
       return;
     }
     const InputPlace input = places_.input(row);
-    is_same_work_ &= input.place.rule != Rule::kOrigin && !input.of_unpaired;
+    is_same_work_ &= !input.place.sources.empty() && !input.of_unpaired;  // no other data
     const Measured measured = measure(row, input.place, apart);
     places_.keep(row, input.place);
     const ItemIndex ours = calls_.ours().origin(row.target);

@@ -346,6 +346,28 @@ TEST_CASE("match: items of another shape or of a dtype that is not compared stay
         input + " - " + std::to_string(int(NoMatchReason::kNoRecord)));
 }
 
+TEST_CASE("match: the arguments of a sum or a product may stand in any order") {
+  const auto of_size = [](const char* shape, const char* norm) {
+    return R"({"type": "torch.Tensor", "dtype": "torch.float32", "shape": )" + std::string(shape) +
+           R"(, "Max": 1.0, "Min": 0.0, "Mean": 0.5, "Norm": )" + norm + "}";
+  };
+  // The places in the reference of the arguments of the target.
+  const auto places = [&](const std::string& name, const std::string& a, const std::string& b) {
+    const auto run = [&](const std::string& first, const std::string& second) {
+      return trace_of('"' + name + R"(": {"input_args": [)" + first + ", " + second + R"(], "output": []})");
+    };
+    const Trace target = run(b, a), reference = run(a, b);
+    const ItemMatches items = match_items(target, reference, match(target, reference));
+    return std::pair(items.pairs[0].reference.index, items.pairs[1].reference.index);
+  };
+  const std::string row = of_size("[1, 4]", "2.0"), all = of_size("[3, 4]", "6.0"),
+                    more = of_size("[3, 4]", "7.0");
+  CHECK(places("Tensor.__add__.0.forward", row, all) == std::pair(1U, 0U));
+  CHECK(places("Torch.mul.0.forward", all, more) == std::pair(1U, 0U));
+  CHECK(places("Tensor.__sub__.0.forward", all, more) == std::pair(0U, 1U));
+  CHECK(places("Tensor.add_.0.forward", all, more) == std::pair(0U, 1U));  // writes into the first
+}
+
 TEST_CASE("match: the same in threads, for more records than one takes at once") {
   std::vector<Call> calls, others;
   for (std::size_t i = 0; i < 9000; ++i) {

@@ -394,6 +394,86 @@ TEST_CASE("origin: data and weights are read, not computed") {
   CHECK(is_suspect(weight, one));
 }
 
+TEST_CASE("operator: a quotient is off by as much more as its divisors are small where most of it is") {
+  const auto quotient = [](double typical) {
+    return tolerance(made_by("__truediv__", {source(), source(1e-6)}, normal(kFloat32, typical))).magnitude;
+  };
+  CHECK(quotient(1) == Approx(2e-6).epsilon(0.1));
+  CHECK(quotient(50) == Approx(100e-6).epsilon(0.01));
+  Tensor peaked = normal();  // one divisor is small
+  peaked.largest = 400;
+  CHECK(tolerance(made_by("__truediv__", {source(), source(1e-6)}, peaked)).magnitude ==
+        Approx(200e-6).epsilon(0.01));
+  // Of a root half of what comes in is divided by it. What is divided is off by no more.
+  CHECK(tolerance(backward_of("sqrt", {source(), saved(0), saved(1e-6)}, normal(kFloat32, 25))).magnitude ==
+        Approx(100e-6).epsilon(0.01));
+  CHECK(tolerance(made_by("__truediv__", {source(1e-6), source()}, normal(kFloat32, 50))).magnitude < 3e-6);
+}
+
+TEST_CASE("operator: a term that is broadcast is off in all elements of the sum") {
+  const Source row = source(1e-6, normal(kFloat32, 1, 64));
+  CHECK(tolerance(made_by("__sub__", {row, source()}, normal(kFloat32, 0.1))).magnitude ==
+        Approx(10e-6).epsilon(0.3));
+  CHECK(tolerance(made_by("__sub__", {row, source()})).magnitude == Approx(1e-6).epsilon(0.3));
+}
+
+TEST_CASE("operator: errors of all rows may lie along the few columns of a weight") {
+  Source moved = source(1e-5);
+  moved.is_shared = true;
+  const double anywhere = tolerance(made_by("matmul", {moved, source()}, normal(kFloat32, 8))).magnitude;
+  moved.aligned = 8;
+  CHECK(tolerance(made_by("matmul", {moved, source()}, normal(kFloat32, 8))).magnitude ==
+        Approx(8 * anywhere).epsilon(0.1));
+}
+
+TEST_CASE("operator: a sum over rows that are off alike is off in one direction") {
+  Source moved = source(1e-4);
+  moved.is_shared = true;
+  const auto bias = [&](double count) {
+    return tolerance(made_by("sum", {moved}, normal(kFloat32, 8, count))).bias;
+  };
+  CHECK(bias(64) == Approx(1e-4).epsilon(0.1));  // one of each row
+  CHECK(bias(64) > 5 * bias(4096));
+}
+
+TEST_CASE("operator: a place of a sample from -1 to 1 is half an extent") {
+  const Source at = source(1e-6, normal(kFloat32, 0.5));
+  CHECK(tolerance(made_by("grid_sample", {source(), at})).magnitude == Approx(32e-6).epsilon(0.05));
+  CHECK(tolerance(made_by("grid_sample", {source(1e-6), source()})).magnitude == Approx(1e-6).epsilon(0.5));
+}
+
+TEST_CASE("operator: elements of one number are cast in one direction") {
+  Tensor one = normal(kBFloat16), exact = normal();
+  one.largest = exact.largest = 1;
+  const Tolerance alike = tolerance(made_by("to", {source(1e-4, exact)}, one));
+  const Tolerance others = tolerance(made_by("to", {source(1e-4)}, normal(kBFloat16)));
+  CHECK(alike.bias > 0.8 * alike.magnitude);
+  CHECK(others.bias < 0.3 * others.magnitude);
+}
+
+TEST_CASE("operator: a cast that only the reference makes rounds once") {
+  Place cast = made_by("to", {source()}, normal(kBFloat16));
+  CHECK(is_suspect(cast, off_by(kBFloat16)));
+  cast.extra_rounding = 1;
+  CHECK_FALSE(is_suspect(cast, off_by(kBFloat16)));
+  CHECK(is_suspect(cast, off_by(9 * kBFloat16)));
+}
+
+TEST_CASE("opaque: a sum is off by as much more as it is smaller than its terms") {
+  Place bias = of(Rule::kOpaque, {source(1e-6)});
+  const double as_large = tolerance(bias).magnitude;
+  bias.smaller = 100;
+  CHECK(tolerance(bias).magnitude == Approx(100 * as_large));
+}
+
+TEST_CASE("origin: data were read, normalised and augmented in float32, and rounded to 16 bits in the end") {
+  CHECK_FALSE(is_suspect(given_data(normal()), off_by(20 * kFloat32)));
+  CHECK(is_suspect(given_data(normal()), off_by(30 * kFloat32)));
+  CHECK_FALSE(is_suspect(given_data(normal(kBFloat16)), off_by(5 * kBFloat16)));
+  CHECK(is_suspect(given_data(normal(kBFloat16)), off_by(6 * kBFloat16)));
+  CHECK(is_suspect(given_data(normal(0)), off_by(1e-6)));  // integers are read
+}
+
 // ---- R5: discrete values
 
 TEST_CASE("discrete: an error takes a share of the elements to the other side of a limit") {

@@ -50,6 +50,22 @@ TEST_CASE("flow: a view is the tensor that it was made of, and few digits tell n
   CHECK_FALSE(has_key_alone("0.12345"));
 }
 
+TEST_CASE("flow: few numbers of 16 bits between close limits are equal to others by chance") {
+  const auto has_key = [](const std::string& dtype, const std::string& shape, const char* min) {
+    const trace::Trace one = trace::parse_trace(
+        R"({"task": "statistics", "level": "L1", "data": {"Tensor.sum.0.forward": {"input_args": [], "output": )"
+        R"([{"type": "torch.Tensor", "shape": )" +
+            shape + R"(, "dtype": "torch.)" + dtype + R"(", "Max": 0.283203125, "Min": )" + min +
+            R"(, "Mean": 0.28212, "Norm": 0.80078125}]}}})",
+        "dump.json");
+    return verdict::value_key(one, one.all_items()[0]) != 0;
+  };
+  CHECK_FALSE(has_key("bfloat16", "[8, 1]", "0.28125"));  // each of eight is one of two
+  CHECK(has_key("bfloat16", "[8, 8]", "0.28125"));
+  CHECK(has_key("bfloat16", "[8, 1]", "-0.28125"));
+  CHECK(has_key("float32", "[8, 1]", "0.28125"));
+}
+
 TEST_CASE("flow: tensors of one shape with other digests are others, however equal their statistics") {
   // A gradient, what it is when next to nothing was added, the same with another shape, and itself again.
   const auto item = [](std::uint64_t digest, const std::string& shape) {

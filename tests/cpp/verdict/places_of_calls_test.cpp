@@ -3,6 +3,7 @@
 #include "verdict/places_of_calls.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "catch.h"
@@ -54,6 +55,43 @@ TEST_CASE("product: the sum over the rows of two results leaves none of their er
   };
   CHECK(rows_that_count(true) == 4);   // in front of a weight a row is a sum of its own
   CHECK(rows_that_count(false) == 1);  // scores, as of attention
+}
+
+TEST_CASE("product: what an optimizer moved lies along gradients, and so along weights and inputs") {
+  const auto run = [](double x, double w) {
+    return steps::Run{call("Functional.linear.0.forward", tensor({x}) + ", " + tensor({w}), tensor({9})) +
+                          ", " +
+                          module_call("Module.a.Linear.forward.0", tensor({x}), tensor({w}), tensor({9})),
+                      "",
+                      R"("Functional.linear.0.forward": "Module.a.Linear.forward.0", )"
+                      R"("Module.a.Linear.forward.0": null)"};
+  };
+  const Steps both(run(1.1, 5.1), run(1, 5));
+  const auto aligned = [&](const compare::StepWalk* before) {
+    std::vector<Source> sources;
+    CHECK(CallPlaces(both.calls, both.unpaired, before).sources(0, sources));
+    REQUIRE(sources.size() == 2);
+    return std::pair(sources.front().aligned, sources.back().aligned);
+  };
+  const compare::StepWalk before;
+  CHECK(aligned(nullptr) == std::pair(1.0, 1.0));
+  CHECK(aligned(&before) == std::pair(1.0, 2.0));  // 4 x 4: as many columns as numbers in one
+}
+
+TEST_CASE("backward: what comes in was not seen where something was written into the result") {
+  const auto rule = [](const std::string& gradient) {
+    const auto run = [&](double x, double made) {
+      return steps::Run{call("Functional.linear.0.forward", tensor({x}), tensor({3})) + ", " +
+                        call("Functional.linear.0.backward", gradient, tensor({made}))};
+    };
+    const Steps both(run(1.1, 2.1), run(1, 2));
+    const CallPlaces places(both.calls, both.unpaired, nullptr);
+    std::vector<Source> sources;
+    CHECK(places.sources(1, sources));
+    return places.result(both.calls.rows_of(1).back(), sources, true).rule;
+  };
+  CHECK(rule(tensor({4})) == Rule::kOperator);
+  CHECK(rule("null") == Rule::kOpaque);
 }
 
 TEST_CASE("calls of one run: a backward pass goes through several calls two times, forward and back") {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "catch.h"
 #include "verdict/places.h"
@@ -176,6 +178,36 @@ TEST_CASE("clipping: what one of the runs does to all gradients is named, whatev
   CHECK(told(made, made).empty());
 }
 
+TEST_CASE("clipping: by hand it is several calls, and all gradients are multiplied by one number") {
+  const std::string made = gradients(entry({1}), entry({2}));
+  const auto is_found = [&](double off) {
+    const std::string clipped = gradients(entry({0.5}), entry({1}));
+    const std::string by_hand = gradients(entry({0.5 * (1 + off)}), entry({1 + off}));
+    const std::string call_of_torch =
+        R"("clipping": [{"function": "clip_grad_norm_", "arguments": {}, "before": )" + made +
+        R"(, "after": )" + clipped + "}]";
+    const StepWalk step = walk({"", state(made, by_hand)}, {"", state(made, clipped, ", " + call_of_torch)});
+    const Finding* const clipping = found(step, FindingKind::kClipping);
+    REQUIRE(clipping != nullptr);
+    return clipping->effect >= 1 || found(step, FindingKind::kGradient) != nullptr;
+  };
+  CHECK_FALSE(is_found(10 * kFloat32));
+  CHECK(is_found(100 * kFloat32));
+}
+
+TEST_CASE("gradients: of several backward passes, each parameter has that of the last one that reached it") {
+  const auto run = [](double off) {
+    const std::string both = gradients(entry({1 + off}), entry({2})),
+                      one = R"({"w": null, "b": )" + entry({3}) + "}";
+    return steps::Run{"", R"("backward": [{"after_reduction": )" + both + R"(}, {"after_reduction": )" + one +
+                              R"(}], "gradients_at_optimizer": [{"gradients": )" +
+                              gradients(entry({1 + off}), entry({3})) + "}]"};
+  };
+  const StepWalk step = walk(run(1e-3), run(0));
+  CHECK(std::ranges::none_of(step.findings,
+                             [](const Finding& one) { return one.phase == compare::Phase::kAtOptimizer; }));
+}
+
 TEST_CASE("clipping: a call that is given no gradient clips nothing") {
   const auto clipping = [](const std::string& given) {
     return R"("clipping": [{"function": "clip_grad_norm_", "arguments": {}, "before": )" + given +
@@ -301,6 +333,23 @@ TEST_CASE("input: what another call of a model is given may be a result, and is 
   };
   CHECK_FALSE(is_found(1));
   CHECK(is_found(2));
+}
+
+TEST_CASE("input: data of a later step may be made with the model, and integers are read") {
+  const auto is_found = [](std::string_view dtype, double weight, double off, bool is_later) {
+    const auto run = [&](double given, double by) {
+      return steps::Run{"", R"("parameters": {"w": )" + entry({1 + by}) +
+                                R"(}, "inputs": [{"tensors": {"x": )" + entry({1 + given, dtype}) + "}}]"};
+    };
+    const StepWalk before;
+    const StepWalk step = walk(run(off, weight), run(0, 0), is_later ? &before : nullptr);
+    return found(step, FindingKind::kInputData) != nullptr;
+  };
+  CHECK(is_found("float32", 0, 1e-4, true));
+  CHECK_FALSE(is_found("float32", 1e-4, 1e-4, true));
+  CHECK(is_found("float32", 1e-4, 0.5, true));
+  CHECK(is_found("float32", 1e-4, 1e-4, false));
+  CHECK(is_found("int64", 1e-4, 1, true));
 }
 
 TEST_CASE("input: where one run calls the model more often, its later calls are given something else") {
@@ -448,6 +497,69 @@ TEST_CASE(
   CHECK(effect(walk(run(0.02, 1.03), run(0, 1))) > 1);
   CHECK(effect(walk(run(0.02, 1), run(0, 1.03))) > 1);
   CHECK(effect(walk(run(0.02, 1.001), run(0, 1))) < 1);
+}
+
+TEST_CASE("calls of one run: named after the first that does more than move elements or make a constant") {
+  const auto name = [](std::string_view second) {
+    const std::string last = call("Tensor.norm.0.forward", tensor({5}), tensor({9}));
+    const StepWalk step =
+        walk({last}, {call("Torch.arange.0.forward", "", tensor({3})) + ", " +
+                      call(second, tensor({3}), tensor({4})) + ", " +
+                      call("Tensor.__mul__.0.forward", tensor({4}), tensor({5})) + ", " + last});
+    const Finding* const missing = found(step, FindingKind::kMissingCall);
+    REQUIRE(missing != nullptr);
+    return missing->record;
+  };
+  CHECK(name("Tensor.exp.0.forward") == "Tensor.exp.0.forward");
+  CHECK(name("Tensor.unsqueeze.0.forward") == "Tensor.__mul__.0.forward");
+}
+
+TEST_CASE("calls of one run: what such a call is given, it did not make") {
+  // An unseen index of `x` goes into a call of one run, and into one of both.
+  const auto run = [](double off, std::string_view alone) {
+    const std::string index = tensor({1.2345 + off});
+    return steps::Run{call("Functional.gelu.0.forward", tensor({7}), tensor({3.4321 + off})) + ", " +
+                      call(alone, index, tensor({9.8765})) + ", " +
+                      call("Tensor.norm.0.forward", index, number(1))};
+  };
+  const StepWalk step = walk(run(1e-7, "Torch.exp.0.forward"), run(0, "Functional.softplus.0.forward"));
+  CHECK(std::ranges::none_of(step.findings, [](const Finding& one) { return one.effect >= 1; }));
+}
+
+TEST_CASE("calls of two shapes or kinds are two calls, each of one run") {
+  const auto kinds = [](const std::string& target, const std::string& reference) {
+    const auto run = [](const std::string& given) {
+      return steps::Run{call("Tensor.__sub__.0.forward", tensor({2}) + ", " + given, tensor({5})) + ", " +
+                        call("Tensor.norm.0.forward", tensor({5}), number(1))};
+    };
+    const StepWalk step = walk(run(target), run(reference));
+    return std::pair(found(step, FindingKind::kMissingCall) != nullptr,
+                     found(step, FindingKind::kArgument) != nullptr);
+  };
+  CHECK(kinds(tensor({3}), number(1)) == std::pair(true, false));
+  CHECK(kinds(number(1), tensor({3})) == std::pair(true, false));
+  CHECK(kinds(number(2), number(1)) == std::pair(false, true));
+}
+
+TEST_CASE("collective: what another rank gives may be off by more than what this one gives") {
+  const auto walks = [](double given, double got) {
+    const auto run = [](double in, double out) {
+      return steps::Run{call("Distributed.all_reduce.0.forward", tensor({1 + in}), tensor({2 + out}))};
+    };
+    std::vector<StepWalk> ranks = {walk(run(0, got), run(0, 0)), walk(run(given, got), run(0, 0))};
+    ranks[1].rank = 1;
+    for (Finding& one : ranks[1].findings) one.rank = 1;
+    return ranks;
+  };
+  const auto is_accused = [&](double given, double got) {
+    const std::vector<StepWalk> ranks = walks(given, got);
+    const StepWalk* const both[] = {&ranks[0], &ranks[1]};
+    const compare::Verdict verdict = compare::judge(both);
+    return std::ranges::any_of(verdict.culprits,
+                               [](const Finding& one) { return one.kind == FindingKind::kReduction; });
+  };
+  CHECK_FALSE(is_accused(1e-4, 1e-4));
+  CHECK(is_accused(1e-6, 1e-4));
 }
 
 TEST_CASE("takers: a gradient that is the sum of what several calls give back is of the calls of one run") {

@@ -64,6 +64,7 @@ _EMPTY: dict[str, Any] = {
     "divided_otherwise": False,
     "arriving": math.inf,
     "other_names": {},
+    "given": {},
     "has_state": False,
     "unit": 0.0,
 }
