@@ -39,22 +39,30 @@ constexpr std::array kRuleRows{
             "a tensor that is another place, by its value: an argument that an earlier call returned, a "
             "gradient as the backward pass left it, a parameter as the optimizer left it",
             "as much as that place; one rounding more where it was scaled or cast on the way"},
-    RuleRow{"R2 operator", "a result of one call of the catalogue of operators",
-            "sum over sources of gain x distance, and (`own` + `sum` x sqrt(terms)) x u x cancellation. "
-            "Terms that are one number, as a pooling's gradient over an image, are all rounded in one "
-            "direction: a sum over n of them, k alike, is off by sqrt(n k) roundings in place of sqrt(n), "
-            "and what a normalisation takes out of each element by k. What goes into a normalisation y(x) is "
-            "off by a part of all of x, and its gradient is divided by the size of each channel: where small "
-            "ones have most of it, it is off by (dx / dy) (x / y) times more, in norms"},
-    RuleRow{"R3 opaque",
-            "what several calls made of which only the ends are seen: a module whose inside is not "
-            "recorded, calls of one run, a whole backward pass (twice), the gradients of a call that an "
-            "earlier pass was computed with",
-            "`opaque` x (the largest distance of what goes in + `own` x u)"},
-    RuleRow{"R4 origin", "data, and weights before the first step",
-            "`own` x u: they are read, and rounded once"},
+    RuleRow{
+        "R2 operator", "a result of one call of the catalogue of operators",
+        "sum over sources of gain x distance, and (`own` + `sum` x sqrt(terms)) x u x cancellation. "
+        "Terms that are one number, as a pooling's gradient over an image, are all rounded in one "
+        "direction: a sum over n of them, k alike, is off by sqrt(n k) roundings in place of sqrt(n), "
+        "and what a normalisation takes out of each element by k. What goes into a normalisation y(x) is "
+        "off by a part of all of x, and its gradient is divided by the size of each channel: where small "
+        "ones have most of it, it is off by (dx / dy) (x / y) times more, in norms. So with a quotient n / d "
+        "whose small divisors have most of it, or its largest element: (n / d) d / n, in norms or in "
+        "largest elements"},
+    RuleRow{
+        "R3 opaque",
+        "what several calls made of which only the ends are seen: a module whose inside is not "
+        "recorded, calls of one run, a whole backward pass (twice), the gradients of a call that an "
+        "earlier pass was computed with",
+        "`opaque` x (the largest distance of what goes in + `own` x u); of a sum, as a bias gets it, so many "
+        "times more as it is smaller than its terms"},
+    RuleRow{
+        "R4 origin", "data, and weights before the first step",
+        "`own` x u: they are read, and rounded once. Data of 32 bits, which are normalised and augmented, by "
+        "R3; of later steps, which may be made with the model, of its weights by R3"},
     RuleRow{"R5 discrete", "integers, flags, and elements beyond a jump of a derivative",
-            "sqrt(e): an error e takes a share e of the elements to the other side"},
+            "sqrt(e): an error e takes a share e of the elements to the other side, and a whole one where "
+            "any is expected to go (`few_moves`)"},
     RuleRow{"R6 update", "what an optimizer moved, and its states that hold steps and no gradients",
             "two steps of each element at most: elements whose gradient is 0 but "
             "for rounding move in any direction. How long a step is, is known from the reference; of equal "
