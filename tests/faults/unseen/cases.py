@@ -8,6 +8,7 @@ import fifth
 import first
 import fourth
 import second
+import seventh
 import sixth
 import third
 
@@ -20,6 +21,7 @@ SETS = {
         ("fourth", fourth),
         ("fifth", fifth),
         ("sixth", sixth),
+        ("seventh", seventh),
     )
 }
 CASES = tuple(case for cases in SETS.values() for case in cases)
