@@ -188,39 +188,40 @@ class OfOperator {
            ratio(one.tensor.typical, result_.typical);
   }
 
-  void add_discrete(Tolerance& allowed) const {
-    double error = 0;
+  // Of all sources that are numbers of floating point.
+  template <typename Size>
+  double largest(const Size& size) const {
+    double most = 0;
     for (const Source& one : place_.sources) {
-      if (one.tensor.unit > 0) error = std::max(error, one.error());
+      if (one.tensor.unit > 0) most = std::max(most, size(one));
     }
-    allowed.magnitude += discrete(error);
+    return most;
+  }
+
+  void add_discrete(Tolerance& allowed) const {
+    allowed.magnitude += discrete(largest([](const Source& one) { return one.error(); }));
     allowed.bias = allowed.magnitude;
   }
 
   // R5: where the derivative jumps, an error e takes a share e of the elements over the jump, each off by its
   // size; a whole one, where any are expected to go.
   void add_kink(Tolerance& allowed) const {
-    double error = 0;
-    for (const Source& one : place_.sources) {
-      if (one.tensor.unit > 0 && one.is_saved) error = std::max(error, one.error());
-    }
+    const double error = largest([](const Source& one) { return one.is_saved ? one.error() : 0; });
     const double one_element = result_.count * error >= model_.few_moves ? 1 / result_.count : 0;
-    const double moved = std::sqrt(std::min(std::max(error, one_element), 1.0));
-    allowed.magnitude += moved;
-    allowed.bias += moved / std::sqrt(independent_errors(result_));
+    add_moved(allowed, std::sqrt(std::min(std::max(error, one_element), 1.0)));
   }
 
   // R5: roundings to integers, signs and remainders. Of elements of size t, an error e takes e t over one of
   // the limits between integers; over a single limit, as that of a sign, e. They jump by 2 at most.
   void add_steps(Tolerance& allowed) const {
-    double gone = 0;
-    for (const Source& one : place_.sources) {
-      if (one.tensor.unit > 0) gone = std::max(gone, one.error() * std::max(one.tensor.typical, 1.0));
-    }
-    if (gone == 0) return;
-    const double jumps = std::min(ratio(2 * std::sqrt(std::min(gone, 1.0)), result_.typical), kMostGain);
-    allowed.magnitude += jumps;
-    allowed.bias += jumps / std::sqrt(independent_errors(result_));
+    const double gone =
+        largest([](const Source& one) { return one.error() * std::max(one.tensor.typical, 1.0); });
+    if (gone > 0) add_moved(allowed, std::min(ratio(discrete(gone), result_.typical), kMostGain));
+  }
+
+  void add_moved(Tolerance& allowed, double moved) const {
+    allowed.magnitude += moved;
+    allowed.bias += moved / std::sqrt(independent_errors(result_));
   }
 
   // The gradient of what was repeated, or looked up by an index, is the sum over all its uses. By an index

@@ -473,6 +473,9 @@ class StateWalk {
                   is_after ? Reason::kStateAfter : Reason::kStateBefore},
                  measured_together(model_, std::move(entries)), [&](const EntryPair& entry) {
                    if (!is_after) return state_before(entry);
+                   // What evaluates again, as L-BFGS, steps along quotients of differences of gradients.
+                   if (theirs[moment][entry.of].find("func_evals") != nullptr)
+                     return place_by(Rule::kUnknown, tensor_at(entry));
                    Place place = state_after(entry, before, gradients);
                    if (holds_steps(theirs, entry.kind))
                      step_by(entry, theirs["state_before"][entry.of][entry.kind], place);
