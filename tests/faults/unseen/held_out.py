@@ -30,7 +30,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 from case import Case  # noqa: E402
 from cases import SETS  # noqa: E402
 from judging import SAME  # noqa: E402
-from recording import folder_of, is_recorded, log_of, numbers_of, record, runs_of  # noqa: E402
+from recording import Run, folder_of, is_recorded, log_of, numbers_of, record, runs_of  # noqa: E402
 
 HEALTHY_LIMIT = 0.02
 """Losses and weights of two healthy runs are closer than that, bfloat16 included."""
@@ -39,11 +39,11 @@ HEALTHY_LIMIT = 0.02
 # ---- is the set what it says? Without the code under test.
 
 
-def furthest(out: Path, case: Case) -> float:
+def furthest(out: Path, runs: tuple[Run, Run]) -> float:
     """The largest relative difference of what both runs printed: losses, sums of weights and buffers."""
-    ours, theirs = (numbers_of(log_of(out, run)) for run in runs_of(case))
+    ours, theirs = (numbers_of(log_of(out, run)) for run in runs)
     shared = [key for key in ours if key in theirs]
-    assert shared, f"{case.name}: nothing printed"
+    assert shared, f"{runs[0].script}: nothing printed"
     pairs = [pair for key in shared for pair in zip(ours[key], theirs[key])]
     return max(abs(a - b) / max(abs(a), abs(b), 1e-30) for a, b in pairs)
 
@@ -52,7 +52,7 @@ def check(out: Path, cases: list[Case]) -> list[str]:
     """What is wrong with the set: a fault that changes nothing, a healthy pair that is none."""
     wrong = []
     for case in cases:
-        distance = furthest(out, case)
+        distance = furthest(out, runs_of(case))
         print(f"{'healthy' if case.is_healthy else 'fault':8} {case.name:28} {distance:.2g}")
         if case.is_healthy and distance > HEALTHY_LIMIT:
             wrong.append(f"{case.name} is healthy, and differs by {distance:.2g}")
@@ -62,6 +62,11 @@ def check(out: Path, cases: list[Case]) -> list[str]:
 
 
 # ---- asking
+
+
+def this_commit() -> str:
+    words = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def ask(out: Path, case: Case) -> dict[str, Any]:
@@ -251,13 +256,11 @@ def main() -> int:
     if options.only:
         print("what is asked is not chosen: remove --only", file=sys.stderr)
         return 2
-    commit = subprocess.run(
-        ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    commit = this_commit()
     with ThreadPoolExecutor(options.workers) as pool:
         cells = dict(zip((case.name for case in cases), pool.map(lambda case: ask(out, case), cases)))
     (out / "held_out.json").write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
-    rows |= {case.name: row_of(cells[case.name], furthest(out, case), commit) for case in cases}
+    rows |= {case.name: row_of(cells[case.name], furthest(out, runs_of(case)), commit) for case in cases}
     page.write_text(page_of(rows), encoding="utf-8")
     return 0
 
