@@ -46,6 +46,9 @@ struct Left {
 };
 
 /// What a walk over one step of one rank found, in the order of execution.
+/// Key of StepWalk::given: all that is sent from one rank to another, as no record of it has a name there.
+inline constexpr std::string_view kSent = "sent";
+
 struct StepWalk {
   int step = 0;
   int rank = 0;

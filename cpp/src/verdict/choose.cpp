@@ -126,12 +126,13 @@ class Judge {
   bool is_given_by_others(const Finding& finding) const {
     const bool is_of_gradients = finding.phase == Phase::kReduction || finding.phase == Phase::kAtOptimizer;
     if (finding.kind != FindingKind::kReduction && !is_of_gradients) return false;
-    const std::string& name = is_of_gradients ? finding.name : finding.record;
+    const bool is_received = finding.operator_name.ends_with("recv");
+    const std::string_view name = is_of_gradients ? finding.name : is_received ? kSent : finding.record;
     const auto in_step = given_.find(finding.step);
     const auto all = in_step->second.find(name);
     if (all == in_step->second.end()) return false;
     const auto& own = walk_of(finding).given;
-    const auto here = own.find(name);
+    const auto here = own.find(std::string(name));
     const double others = all->second - (here == own.end() ? 0 : here->second);
     return others > 0 && finding.distance.low * finding.distance.norm <= model_.suspect * others;
   }

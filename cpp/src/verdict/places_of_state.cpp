@@ -575,6 +575,13 @@ class StateWalk {
       for (const auto& [name, state] : made) walk().left["state." + name].error = state.distance.high;
       leave_parameters(other, gradients, before, same_settings);
     }
+    // Those of another optimizer, whose turn it is not, stay as they are.
+    for (const EntryPair& one : parameters_) {
+      if (!one.facts || walk().left.contains(one.name)) continue;
+      const double error = one.apart().expected;
+      walk().left[one.name].error = std::isfinite(error) ? error : 0;
+      walk().parameters.insert_or_assign(one.name, *one.facts).first->second.checksum = {};
+    }
   }
 
   // Of several optimizers, which may step in any order, and more than once: the step of the reference by the

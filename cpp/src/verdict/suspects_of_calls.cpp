@@ -152,8 +152,11 @@ class Walk {
   }
 
   void note_given(std::uint32_t record, const std::vector<Source>& sources) {
-    double& given = walk().given[std::string(calls_.name(record))];
-    for (const Source& one : sources) given += one.error() * one.tensor.norm;
+    double all = 0;
+    for (const Source& one : sources) all += one.error() * one.tensor.norm;
+    walk().given[std::string(calls_.name(record))] += all;
+    if (operator_name(calls_.name(record)).ends_with("send"))
+      walk().given[std::string(compare::kSent)] += all;
   }
 
   // ---- what goes in

@@ -119,6 +119,18 @@ TEST_CASE("match: of calls of equal shapes those are paired whose tensors need g
               "Torch.sum.0.forward = Torch.sum.0.forward (exact)", "only Torch.mul.2.forward"});
 }
 
+TEST_CASE("match: of calls of equal shapes those are paired that are given the same number") {
+  const auto add = [](int count, const char* alpha) {
+    return "\"Tensor.add_." + std::to_string(count) + R"(.forward": {"input_args": [)" +
+           leaf("[2]", "torch.float32") + R"(], "input_kwargs": {"alpha": {"type": "float", "value": )" +
+           alpha + R"(}}, "output": [)" + leaf("[2]", "torch.float32") + "]}";
+  };
+  const Trace target = trace_of(add(0, "0.08"));
+  const Trace reference = trace_of(add(0, "0.02") + ", " + add(1, "0.08"));
+  CHECK(told(target, reference, match(target, reference)) ==
+        Lines{"Tensor.add_.0.forward = Tensor.add_.1.forward (aligned)", "only Tensor.add_.0.forward"});
+}
+
 TEST_CASE("match: a backward record follows its forward record") {
   const std::string tensor = leaf("[2]", "torch.float32");
   const Trace target =

@@ -562,6 +562,39 @@ TEST_CASE("collective: what another rank gives may be off by more than what this
   CHECK(is_accused(1e-6, 1e-4));
 }
 
+TEST_CASE("collective: what is received is as far off as what others send") {
+  const auto is_accused = [](double sent) {
+    const auto receives = [](double got) {
+      return steps::Run{call("Distributed.irecv.0.forward", tensor({9}), tensor({1 + got}))};
+    };
+    const auto sends = [](double given) {
+      return steps::Run{call("Distributed.isend.0.forward", tensor({1 + given}), tensor({9}))};
+    };
+    std::vector<StepWalk> ranks = {walk(receives(1e-4), receives(0)), walk(sends(sent), sends(0))};
+    ranks[1].rank = 1;
+    for (Finding& one : ranks[1].findings) one.rank = 1;
+    const StepWalk* const both[] = {&ranks[0], &ranks[1]};
+    const compare::Verdict verdict = compare::judge(both);
+    return std::ranges::any_of(verdict.culprits, [](const Finding& one) { return one.rank == 0; });
+  };
+  CHECK_FALSE(is_accused(1e-4));
+  CHECK(is_accused(0));
+}
+
+TEST_CASE("parameters: those of another optimizer, whose turn it is not, stay as they are") {
+  const auto is_found = [](double now) {
+    const auto run = [](double other) {
+      return steps::Run{
+          "", R"("parameters": {"w": )" + entry() + R"(, "other": )" + entry({1 + other}) +
+                  R"(}, "optimizer": [{"class": "SGD", "groups": [{"parameters": ["w"], "hyper": {}}]}])"};
+    };
+    const StepWalk before = walk(run(0.01), run(0));
+    return found(walk(run(now), run(0), &before), FindingKind::kWeight) != nullptr;
+  };
+  CHECK_FALSE(is_found(0.01));
+  CHECK(is_found(5));
+}
+
 TEST_CASE("takers: a gradient that is the sum of what several calls give back is of the calls of one run") {
   // Both runs take `x` for their head; one for a branch as well, whose result is next to nothing.
   const auto run = [](bool has_branch) {

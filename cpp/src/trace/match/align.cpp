@@ -163,6 +163,8 @@ Token token_of(std::string_view what, const Trace& trace, const Record& record) 
     add(hash(trace.text(item.shape)));
     const auto dtype = item.element_type();  // frameworks name one in other ways
     add(dtype ? static_cast<std::size_t>(*dtype) : hash(trace.text(item.dtype)));
+    if (item.kind == Item::Kind::kValue && item.value.kind == Scalar::Kind::kFloat)
+      add(hash(trace.text(item.value)));
     if (item.requires_grad) flags = flags * 3 + (*item.requires_grad ? 2 : 1);
     const bool is_result = item.part == Item::Part::kOutput && item.kind == Item::Kind::kTensor;
     if (is_result && size == 0) size = trace.number(item.norm).value_or(0);

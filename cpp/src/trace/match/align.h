@@ -17,7 +17,7 @@ namespace msprobe::trace {
 /// One call in a sequence that is aligned with another.
 struct Token {
   std::uint64_t what = 0;    // the operator: only equal ones are paired
-  std::uint64_t detail = 0;  // shapes and dtypes: pairs in which they are equal count more
+  std::uint64_t detail = 0;  // shapes, dtypes, numbers: pairs in which they are equal count more
   std::uint64_t flags = 0;   // which tensors need gradients, of equal shapes; 0: not recorded
   double size = 0;           // norm of the result; 0: not recorded
 
