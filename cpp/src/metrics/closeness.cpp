@@ -192,8 +192,8 @@ class PairOfFacts {
                      of_means() - rounding_of_means(), 0.0});
   }
 
-  // Whether statistics and sketches differ by no more than the rounding of sums. Extremes that differ when they are
-  // rounded did differ before.
+  // Whether statistics and sketches differ by no more than the rounding of sums. Extremes that differ when
+  // they are rounded did differ before.
   bool may_be_equal() const {
     return at_least() == 0 && of_extremes() == 0 && (!has_sketches() || sketched() <= noise());
   }
