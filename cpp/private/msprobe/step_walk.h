@@ -12,6 +12,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "msprobe/dump_pair.h"
@@ -45,10 +46,11 @@ struct Left {
   double error_of_step = 0;
 };
 
-/// What a walk over one step of one rank found, in the order of execution.
-/// Key of StepWalk::given: all that is sent from one rank to another, as no record of it has a name there.
-inline constexpr std::string_view kSent = "sent";
+/// Key of StepWalk::given: all that is sent from one rank to another, as no record of it has a name there. No
+/// parameter and no record is called so.
+inline constexpr std::string_view kSent = "what is sent";
 
+/// What a walk over one step of one rank found, in the order of execution.
 struct StepWalk {
   int step = 0;
   int rank = 0;

@@ -164,7 +164,9 @@ bool Calls::is_mispairing(std::uint32_t record, const std::unordered_set<std::st
 
 // As many numbers come out, in another shape: what takes them is written otherwise, too.
 bool Calls::is_reshaped(std::uint32_t record) const {
-  const auto count = [](const Trace& trace, const Item& item) { return trace::facts_of(trace, item).count; };
+  const auto count = [](const Trace& trace, const Item& item) {
+    return trace::element_count(trace.text(item.shape));
+  };
   return std::ranges::any_of(rows_of(record), [&](const ItemPair& row) {
     if (row.reference || row.reason != trace::NoMatchReason::kShape || is_input(item(row).part)) return false;
     const double numbers = count(target(), item(row));

@@ -129,6 +129,7 @@ class Judge {
     const bool is_received = finding.operator_name.ends_with("recv");
     const std::string_view name = is_of_gradients ? finding.name : is_received ? kSent : finding.record;
     const auto in_step = given_.find(finding.step);
+    if (in_step == given_.end()) return false;
     const auto all = in_step->second.find(name);
     if (all == in_step->second.end()) return false;
     const auto& own = walk_of(finding).given;

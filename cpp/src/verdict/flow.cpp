@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verdict/flow.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "msprobe/metrics.h"
 #include "msprobe/sketch_text.h"
 #include "msprobe/trace_compare.h"
+#include "verdict/model.h"
 
 namespace msprobe::verdict {
 namespace {
@@ -17,9 +19,8 @@ namespace {
 // Numbers of fewer characters are often equal by chance.
 constexpr std::size_t kLeastDigits = 4;
 constexpr std::size_t kLeastDigitsOfOne = 8;  // of a single element
-// Of which it can be asked whether two values are one: an item meets a hundred thousand others in a run.
+// Of a hundred thousand items of a step, which are 2^32 pairs, one pair is equal by chance.
 constexpr double kLeastBits = 32;
-constexpr double kFine = 0x1p-24;
 
 void mix(std::uint64_t& key, std::string_view text) {
   key = (key ^ std::hash<std::string_view>{}(text)) * 0x9E3779B97F4A7C15U;
@@ -49,14 +50,13 @@ std::uint64_t value_key(const trace::Trace& trace, const trace::Item& item) {
   // Numbers of 16 bits are equal to others by chance where they are few between two close limits: there are
   // 256 or 2048 of a magnitude.
   const double unit = metrics::unit_roundoff(trace::dtype_of(trace.text(item.dtype)));
-  const bool is_fine = unit <= kFine;
-  if (!is_fine) {
-    const metrics::TensorFacts facts = trace::facts_of(trace, item);
-    const double apart = facts.max.value_or(0) - facts.min.value_or(0);
-    const double numbers = facts.largest() > 0 ? 1 + apart / (2 * unit * facts.largest()) : 1;
-    if (facts.count * std::log2(numbers) < kLeastBits) return 0;
+  if (is_coarse(unit)) {
+    const double most = trace.number(item.max).value_or(0), least = trace.number(item.min).value_or(0);
+    const double largest = std::max(std::abs(most), std::abs(least));
+    const double numbers = largest > 0 ? 1 + (most - least) / (2 * unit * largest) : 1;
+    if (trace::element_count(trace.text(item.shape)) * std::log2(numbers) < kLeastBits) return 0;
   }
-  const bool is_single = max.size() >= kLeastDigitsOfOne && is_fine;
+  const bool is_single = max.size() >= kLeastDigitsOfOne && !is_coarse(unit);
   std::uint64_t key = 1;
   if ((max == min && !is_single) || max.size() + min.size() < 2 * kLeastDigits) {
     // Flags and small numbers: by their places, which a view with another order of elements does not keep.

@@ -137,8 +137,8 @@ bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<So
 // moved along gradients, which are sums of its columns: of n columns of m numbers, such an error is sqrt(m /
 // n) times larger there than one in any direction.
 void CallPlaces::sum_over_rows(std::uint32_t record, std::vector<Source>& terms) const {
-  const Gain gain = calls_.operator_of(calls_.name(record)).gain;
-  if (gain != Gain::kProduct) return;
+  if (std::ranges::none_of(terms, &Source::is_shared)) return;
+  if (calls_.operator_of(calls_.name(record)).gain != Gain::kProduct) return;
   const auto is_weight = [&](const Source& one) { return !calls_.parameter(calls_.row(one.row)).empty(); };
   const auto weight = std::ranges::find_if(terms, is_weight);
   for (Source& one : terms) {

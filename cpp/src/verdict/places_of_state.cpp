@@ -542,11 +542,7 @@ class StateWalk {
         const auto entry = by_name_.find(name);
         if (entry == by_name_.end()) continue;
         if (!entry->second->facts) continue;
-        metrics::TensorFacts facts = *entry->second->facts;
-        facts.checksum = {};  // of a file that may be closed by the next step
-        Left& left = walk().left[name];
-        const double error = entry->second->apart().expected;
-        left.error = std::isfinite(error) ? error : 0;
+        Left& left = leave(name, *entry->second->facts);
         const auto gradient = gradients.find(name);
         if (!same_settings || gradient == gradients.end()) {
           left.error_of_step = 1;
@@ -557,9 +553,18 @@ class StateWalk {
               left.error_of_step = std::max(left.error_of_step, apart.error());
           }
         }
-        walk().parameters.insert_or_assign(name, facts);
       }
     }
+  }
+
+  // As the step began with it.
+  Left& leave(const std::string& name, metrics::TensorFacts facts) {
+    facts.checksum = {};  // of a file that may be closed by the next step
+    walk().parameters.insert_or_assign(name, facts);
+    Left& left = walk().left[name];
+    const double error = at_start_.at(name).distance.expected;
+    left.error = std::isfinite(error) ? error : 0;
+    return left;
   }
 
   void optimizer(const Reached& gradients) {
@@ -577,10 +582,7 @@ class StateWalk {
     }
     // Those of another optimizer, whose turn it is not, stay as they are.
     for (const EntryPair& one : parameters_) {
-      if (!one.facts || walk().left.contains(one.name)) continue;
-      const double error = one.apart().expected;
-      walk().left[one.name].error = std::isfinite(error) ? error : 0;
-      walk().parameters.insert_or_assign(one.name, *one.facts).first->second.checksum = {};
+      if (one.facts && !walk().left.contains(one.name)) leave(one.name, *one.facts);
     }
   }
 

@@ -60,8 +60,9 @@ TEST_CASE("flow: few numbers of 16 bits between close limits are equal to others
         "dump.json");
     return verdict::value_key(one, one.all_items()[0]) != 0;
   };
-  CHECK_FALSE(has_key("bfloat16", "[8, 1]", "0.28125"));  // each of eight is one of two
-  CHECK(has_key("bfloat16", "[8, 8]", "0.28125"));
+  CHECK_FALSE(has_key("bfloat16", "[8, 1]", "0.28125"));   // each of eight is one of two
+  CHECK_FALSE(has_key("bfloat16", "[24, 1]", "0.28125"));  // 22 bits
+  CHECK(has_key("bfloat16", "[8, 8]", "0.28125"));         // 58 bits
   CHECK(has_key("bfloat16", "[8, 1]", "-0.28125"));
   CHECK(has_key("float32", "[8, 1]", "0.28125"));
 }
