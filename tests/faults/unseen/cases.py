@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import eighth
 import fifth
 import first
 import fourth
@@ -22,6 +23,7 @@ SETS = {
         ("fifth", fifth),
         ("sixth", sixth),
         ("seventh", seventh),
+        ("eighth", eighth),
     )
 }
 CASES = tuple(case for cases in SETS.values() for case in cases)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The held-out sets: records one, checks that it is what it says, and asks about it once.
 
-    python tests/faults/unseen/held_out.py OUT --set seventh
-    python tests/faults/unseen/held_out.py OUT --set seventh --page docs/held_out.md
+    python tests/faults/unseen/held_out.py OUT --set eighth
+    python tests/faults/unseen/held_out.py OUT --set eighth --page docs/held_out.md
 
 The first records and checks without asking, the second asks, too, and writes the page. The set "first" needs
 `transformers`. A set is fair as long as nobody has seen an answer to it: no rule and no number of the verdict
@@ -168,6 +168,12 @@ Conformer, a soft mixture of experts, twin critics whose policy learns later, ea
 poses by hourglasses, views that share prototypes equally, a network that gets sparse, voices that are parted
 whichever is which, and two processes that divide words between layers and columns within, that have no common
 gradient and track it, and that take roots of half of the matrices each""",
+    "eighth": """gpt-oss whose heads may look nowhere, LayoutLM, BART, depth by a DPT whatever the scale,
+gates of logic, topics of texts, a cell that thinks as long as it wants, an energy of springs, a pendulum
+that moves straight elsewhere, pictures point by point, agents that act alone and are judged together, an
+AWD-LSTM, few labels and many pictures, holes that are filled, evidence by a Dirichlet distribution, layers
+that learn alone, and two processes that do not wait for each other's gradients, that send the largest parts
+of them, that are two students who learn from each other, and that know other things of the same people""",
 }
 
 _SUMMARY = """
