@@ -139,7 +139,7 @@ struct Explanation {
     double error = 0;  // relative L2 distance
     double gain = 0;
   };
-  std::string rule;           // "same_value", "operator", "opaque", "origin", "update", "unknown"
+  std::string rule;           // "same_value", "operator", "chain", "opaque", "origin", "update", "unknown"
   std::string operator_name;  // in the catalogue; empty: none, or not known
   std::vector<Share> sources;
   double own = 0;                   // rounding of its own

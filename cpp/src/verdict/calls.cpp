@@ -201,11 +201,6 @@ operators::Row Calls::operator_of(std::string_view record) const {
   return is_module(record) ? operators::find(module_class(record)) : operators::find(operator_name(record));
 }
 
-std::optional<std::uint32_t> Calls::find(std::uint32_t record, trace::Direction direction) const {
-  const auto found = target().find(trace::RecordName(name(record)).with(direction));
-  return found ? std::optional(static_cast<std::uint32_t>(*found)) : std::nullopt;
-}
-
 std::optional<std::uint32_t> Calls::forward_of(std::uint32_t record) const {
   const auto found = is_backward(name(record)) ? find(record, trace::Direction::kForward) : std::nullopt;
   return found && is_paired(*found) ? found : std::nullopt;
@@ -237,10 +232,10 @@ Distance Calls::distance(const ItemPair& row, double floor) const {
                          metrics_.empty() ? nullptr : &metrics_[index(row)], floor);
 }
 
-Tensor Calls::tensor(const Item& item) const {
-  const std::vector<std::int64_t> shape = extents(reference().text(item.shape));
+Tensor Calls::tensor(const Trace& trace, const Item& item) const {
+  const std::vector<std::int64_t> shape = extents(trace.text(item.shape));
   const double last = shape.empty() ? 1 : static_cast<double>(std::max<std::int64_t>(shape.back(), 1));
-  return tensor_of(trace::facts_of(reference(), item), last);
+  return tensor_of(trace::facts_of(trace, item), last);
 }
 
 double Calls::unit(const ItemPair& row) const {
@@ -288,22 +283,22 @@ std::string Calls::parameter(const ItemPair& row) const {
   return {};
 }
 
-Calls::Shapes Calls::shapes(std::uint32_t record, const operators::Row& by) const {
+Calls::Shapes Calls::shapes(const Run& run, std::uint32_t record, const operators::Row& by) {
   Shapes found;
   operators::CallShape call;
-  for (const Item& item : theirs_.items(counterpart(record))) {
+  const Trace& trace = run.trace;
+  for (const Item& item : run.items(record)) {
     const bool is_tensor = item.kind == Item::Kind::kTensor;
     if (!is_input(item.part)) {
-      if (is_tensor)
-        found.result = std::max(found.result, trace::element_count(reference().text(item.shape)));
+      if (is_tensor) found.result = std::max(found.result, trace::element_count(trace.text(item.shape)));
     } else if (is_tensor) {
-      found.tensors.push_back(extents(reference().text(item.shape)));
+      found.tensors.push_back(extents(trace.text(item.shape)));
     } else if (!by.terms_argument.empty()) {
-      const std::string_view path = reference().text(item.path);
+      const std::string_view path = trace.text(item.path);
       const bool is_it = item.part == Part::kInputKwargs
                              ? path.starts_with(by.terms_argument)
                              : path.starts_with(std::to_string(by.terms_position));
-      const auto value = is_it ? reference().number(item.value) : std::nullopt;
+      const auto value = is_it ? trace.number(item.value) : std::nullopt;
       if (value && std::abs(*value) < 1e15) call.numbers.push_back(static_cast<std::int64_t>(*value));
     }
   }
@@ -314,13 +309,14 @@ Calls::Shapes Calls::shapes(std::uint32_t record, const operators::Row& by) cons
   return found;
 }
 
-double Calls::terms_of_forward(std::uint32_t record, const operators::Row& by) const {
-  return shapes(forward_of(record).value_or(record), by).terms;
+double Calls::terms_of_forward(const Run& run, std::uint32_t record, const operators::Row& by) const {
+  return shapes(run, run.find(record, trace::Direction::kForward).value_or(record), by).terms;
 }
 
-double Calls::terms(std::uint32_t record, const operators::Row& by, double result) const {
-  const auto forward = forward_of(record);
-  const Shapes call = shapes(forward.value_or(record), by);
+double Calls::terms(const Run& run, std::uint32_t record, const operators::Row& by, double result) const {
+  const auto forward =
+      is_backward(run.name(record)) ? run.find(record, trace::Direction::kForward) : std::nullopt;
+  const Shapes call = shapes(run, forward.value_or(record), by);
   if (!forward) return call.terms;
   // What is added, as a bias, has a sum as its gradient, and no products.
   const bool sums_products = by.gain == operators::Gain::kProduct || by.gain == operators::Gain::kAttention;

@@ -65,6 +65,11 @@ struct Run {
   std::string_view parent(std::string_view call) const {
     return construct == nullptr ? std::string_view() : construct->parent(call);
   }
+  /// The record of the same call in this direction.
+  std::optional<std::uint32_t> find(std::uint32_t record, trace::Direction direction) const {
+    const auto found = trace.find(trace::RecordName(name(record)).with(direction));
+    return found ? std::optional(static_cast<std::uint32_t>(*found)) : std::nullopt;
+  }
   /// The row of an item; kNoRow: it has no counterpart, or its record is mispaired.
   std::uint32_t row_of(ItemIndex item) const { return rows[item]; }
   /// Where its values come from.
@@ -121,7 +126,9 @@ class Calls {
   }
   operators::Row operator_of(std::string_view record) const;
   /// The record of the target of the same call in this direction.
-  std::optional<std::uint32_t> find(std::uint32_t record, trace::Direction direction) const;
+  std::optional<std::uint32_t> find(std::uint32_t record, trace::Direction direction) const {
+    return ours_.find(record, direction);
+  }
   /// The forward record of a backward one, and the other way, where both runs have it.
   std::optional<std::uint32_t> forward_of(std::uint32_t record) const;
   std::optional<std::uint32_t> backward_of(std::uint32_t record) const;
@@ -153,9 +160,8 @@ class Calls {
   metrics::TensorFacts facts(const ItemPair& row) const {
     return trace::facts_of(reference(), *pair_.reference_item(row));
   }
-  Tensor tensor(const ItemPair& row) const { return tensor(*pair_.reference_item(row)); }
-  /// Of an item of the reference.
-  Tensor tensor(const Item& item) const;
+  Tensor tensor(const ItemPair& row) const { return tensor(reference(), *pair_.reference_item(row)); }
+  Tensor tensor(const Trace& trace, const Item& item) const;
   double unit(const ItemPair& row) const;
   std::string item_name(const ItemPair& row) const {
     return trace::item_name(target(), row.target_record, row.target);
@@ -167,10 +173,10 @@ class Calls {
   std::span<const std::uint32_t> reference_only(std::uint32_t record) const;
   /// The parameter of the module around that has this very value; empty: none.
   std::string parameter(const ItemPair& row) const;
-  /// Of how many numbers an element of this result is the sum.
-  double terms(std::uint32_t record, const operators::Row& by, double result) const;
+  /// Of how many numbers an element of a result of so many is the sum.
+  double terms(const Run& run, std::uint32_t record, const operators::Row& by, double result) const;
   /// The same of the forward call, for a backward one.
-  double terms_of_forward(std::uint32_t record, const operators::Row& by) const;
+  double terms_of_forward(const Run& run, std::uint32_t record, const operators::Row& by) const;
 
   // ---- of the whole step
 
@@ -186,13 +192,13 @@ class Calls {
   bool has_modules_only() const { return target().level() == "L0"; }
 
  private:
-  /// The shapes of the reference's call.
+  /// The shapes of a call.
   struct Shapes {
     std::vector<std::vector<std::int64_t>> tensors;  // that go in
     double result = 1;                               // elements
     double terms = 1;
   };
-  Shapes shapes(std::uint32_t record, const operators::Row& by) const;
+  static Shapes shapes(const Run& run, std::uint32_t record, const operators::Row& by);
   void index_items();
   void find_zones();
   void find_mispaired();

@@ -32,6 +32,16 @@ Tolerance of_same_value(const Model& model, const Place& place) {
   return allowed;
 }
 
+Tolerance of_chain(const Place& place) {
+  Tolerance allowed;
+  for (const Source& one : place.sources) {
+    allowed.magnitude = std::max(allowed.magnitude, kMargin * one.error());
+    allowed.of_sources.push_back({kMargin, one.error()});
+  }
+  allowed.bias = allowed.magnitude;
+  return allowed;
+}
+
 // R3
 Tolerance of_opaque(const Model& model, const Place& place) {
   Tolerance allowed;
@@ -116,6 +126,7 @@ Tolerance Model::tolerance(const Place& place) const {
   switch (place.rule) {
     case Rule::kSameValue: return of_same_value(*this, place);
     case Rule::kOperator: return with_inside(*this, of_operator(*this, place), place);
+    case Rule::kChain: return of_chain(place);
     case Rule::kOpaque: return of_opaque(*this, place);
     case Rule::kOrigin: return of_origin(*this, place);
     case Rule::kUpdate: return of_update(*this, place);

@@ -20,6 +20,9 @@ constexpr std::array kRuleTexts{
     RuleText{Rule::kOperator, "operator",
              "One call made it: each source counts with the gain of the operator.",
              "由一次调用得出:每个来源按该算子的增益计入。"},
+    RuleText{Rule::kChain, "chain",
+             "Calls of one run made it: off by what the catalogue expects of them, one after another.",
+             "由仅一次运行中的调用得出:逐个调用按算子目录推算偏差。"},
     RuleText{Rule::kOpaque, "opaque", "Several calls made it, of which only the ends are seen.",
              "由多次调用得出,只看得到两端。"},
     RuleText{Rule::kOrigin, "origin", "Nothing computed it: it is read, and rounded once.",
@@ -49,11 +52,14 @@ constexpr std::array kRuleRows{
         "ones have most of it, it is off by (dx / dy) (x / y) times more, in norms. So with a quotient n / d "
         "whose small divisors have most of it, or its largest element: (n / d) d / n, in norms or in "
         "largest elements"},
+    RuleRow{"R2 chain", "what calls of one run made: nothing can be measured between them",
+            "two times what R2 expects, call by call, from the last places that both runs have: half of "
+            "what it allows each of them"},
     RuleRow{
         "R3 opaque",
         "what several calls made of which only the ends are seen: a module whose inside is not "
-        "recorded, calls of one run, a whole backward pass (twice), the gradients of a call that an "
-        "earlier pass was computed with",
+        "recorded, a whole backward pass (twice), the gradients of a call that an earlier pass was computed "
+        "with",
         "`opaque` x (the largest distance of what goes in + `own` x u); of a sum, as a bias gets it, so many "
         "times more as it is smaller than its terms"},
     RuleRow{

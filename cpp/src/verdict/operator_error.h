@@ -8,6 +8,10 @@
 
 namespace msprobe::verdict {
 
+/// A tolerance is so many times what is expected of one call. Where several follow each other that are not
+/// measured one by one, it is allowed for once, behind the last.
+inline constexpr double kMargin = 2;
+
 /// Of a place by kOperator.
 Tolerance of_operator(const Model& model, const Place& place);
 

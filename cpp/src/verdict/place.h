@@ -27,6 +27,7 @@ inline constexpr std::uint32_t kNoPlace = 0xffffffff;
 enum class Rule : std::uint8_t {
   kSameValue,  // R1: it is the very value of its source
   kOperator,   // R2: one operator of the catalogue made it of its sources
+  kChain,      // R2, call by call: calls of one run made it, and their errors are expected, not measured
   kOpaque,     // R3: several calls made it, of which only the ends are seen
   kOrigin,     // R4: nothing computed it: data, and weights before the first step
   kUpdate,     // R6: an optimizer moved it by a step

@@ -24,6 +24,10 @@ CallPlaces::CallPlaces(const Calls& calls, const Unpaired& unpaired, const StepW
       calls_(calls),
       unpaired_(unpaired),
       before_(before),
+      of_theirs_(calls, calls.theirs()),
+      of_ours_(calls, calls.ours()),
+      rounding_of_theirs_(calls, calls.theirs(), ExpectedErrors::Of::kRounding),
+      rounding_of_ours_(calls, calls.ours(), ExpectedErrors::Of::kRounding),
       reached_(calls.count() + 1, before ? before->noise : 0) {
   double differences = 0, squares = 0;
   for (const ItemPair& row : calls.pair().matches.pairs) {
@@ -171,52 +175,25 @@ const Item* CallPlaces::added_bias(std::uint32_t record) const {
 
 // ---- what goes into a call
 
-// The coarsest dtype of the calls that made a value which only one run has calls for: of the group of the
-// reference, and of what the other run has in its place.
-double CallPlaces::unit_between(std::optional<std::uint32_t> group, ItemIndex ours) const {
-  if (!group || ours == kNoItem) return calls_.coarsest_unit();
-  const auto other = unpaired_.of_target(calls_.ours().flow().record(ours));
-  return std::max(unpaired_.groups()[*group].unit, other ? unpaired_.groups()[*other].unit : 0);
-}
-
-// Of what calls of one run only make: one alone is a call like others. Those of a backward pass compute with
-// what the forward ones of that run have kept: two times several calls.
-Place CallPlaces::made_by(std::optional<std::uint32_t> group, Tensor tensor, double unit,
-                          std::vector<Source> sources) const {
-  tensor.unit = std::max(tensor.unit, unit);
-  const bool is_of_backward = group && is_backward(unpaired_.groups()[*group].name);
-  if (model_.one_call_alone && group && !is_of_backward && unpaired_.groups()[*group].computing <= 1) {
-    for (Source& one : sources) one.tensor = one.row == kNoRow ? tensor : calls_.tensor(calls_.row(one.row));
-    Place place = place_by(Gain::kElementwise, tensor, std::move(sources));
-    const operators::Row by = calls_.operator_of(unpaired_.groups()[*group].computes);
-    if (by.gain == Gain::kExponential) place.by = by;
-    return place;
-  }
-  Place place = place_by(Rule::kOpaque, tensor, std::move(sources));
-  place.calls = is_of_backward ? 2 : 1;
-  return place;
-}
-
 std::optional<OwnChange> CallPlaces::own_change(const ItemPair& row, const InputPlace& input,
                                                 ItemIndex ours) const {
   if (!model_.own_change || ours == kNoItem || input.source == kNoItem || input.place.tensor.unit == 0)
     return std::nullopt;
-  const auto changed = [&](std::optional<std::uint32_t> group, const Trace& trace, const Item& now,
-                           ItemIndex was) {
-    const Tensor& tensor = input.place.tensor;
-    return OwnChange{
-        trace::distance(trace, now, trace, &trace.all_items()[was], nullptr),
-        made_by(group, tensor, unpaired_.groups()[*group].unit, {source_of(of_error(0), tensor)})};
+  const auto changed = [&](const Trace& trace, const Item& now, ItemIndex was, const Source& rounding) {
+    return OwnChange{trace::distance(trace, now, trace, &trace.all_items()[was], nullptr),
+                     place_by(Rule::kChain, input.place.tensor, {rounding})};
   };
+  const Earlier earlier{before_, reached_[row.target_record], unseen_};
   const std::uint32_t theirs = calls_.theirs().row_of(input.source);
   const auto extra = unpaired_.of_target(calls_.ours().flow().record(ours));
   if (extra && theirs != kNoRow && calls_.row(theirs).target_record < row.target_record) {
-    return changed(extra, calls_.target(), calls_.item(row), calls_.row(theirs).target);
+    return changed(calls_.target(), calls_.item(row), calls_.row(theirs).target,
+                   rounding_of_ours_.of(ours, earlier));
   }
   const std::uint32_t known = calls_.ours().row_of(ours);
   if (!input.of_unpaired || known == kNoRow || !calls_.row(known).reference) return std::nullopt;
-  return changed(input.of_unpaired, calls_.reference(), *calls_.other_item(row),
-                 calls_.row(known).reference.index);
+  return changed(calls_.reference(), *calls_.other_item(row), calls_.row(known).reference.index,
+                 rounding_of_theirs_.of(input.source, earlier));
 }
 
 Source CallPlaces::source_at(std::uint32_t row) const {
@@ -253,9 +230,14 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
   if (!result.of_unpaired && calls_.theirs().is_paired(maker)) {
     result.place = place_by(Rule::kUnknown, tensor);  // a result that cannot be compared
   } else {
-    const double unit = unit_between(result.of_unpaired, calls_.ours().origin(row.target));
-    result.place = made_by(result.of_unpaired, tensor, unit,
-                           unpaired_.sources(maker, {before_, reached_[row.target_record], unseen_}));
+    const ItemIndex ours = calls_.ours().origin(row.target);
+    const Earlier earlier{before_, reached_[row.target_record], unseen_};
+    // Calls of the target that are not seen round it, too.
+    result.place = place_by(Rule::kChain, tensor, {of_theirs_.of(result.source, earlier)});
+    result.place.sources.push_back(
+        ours != kNoItem
+            ? of_ours_.of(ours, earlier)
+            : source_of(of_error(tensor.unit > 0 ? model_.own_rounding(calls_.coarsest_unit()) : 0), tensor));
   }
   return result;
 }
@@ -340,8 +322,8 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
   const std::string_view call = calls_.name(row.target_record);
   const Tensor tensor = calls_.tensor(row);
   if (!knows_sources) return place_by(Rule::kUnknown, tensor);
-  Place place = place_by(Rule::kOperator, tensor, sources);
-  place.is_backward = is_backward(call);
+  Place place =
+      place_of_call(calls_, calls_.theirs(), calls_.counterpart(row.target_record), tensor, sources);
   // An earlier pass was computed with, and adds to its inside; or what comes in was not seen, as where
   // something is written into the result of the forward call.
   const bool is_seen =
@@ -351,7 +333,6 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
     place.sources.push_back(of_everything(reached_[row.target_record]));
     return place;
   }
-  place.by = calls_.operator_of(call);
   // The reference's is cast, and that of the target keeps more digits.
   if (metrics::unit_roundoff(calls_.item(row).element_type()) < tensor.unit) place.extra_rounding = 1;
   const bool is_composite =
@@ -362,12 +343,6 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
   if (place.by.gain == Gain::kUpdate) {
     place.rule = Rule::kUpdate;
     place.step = step_of(row);
-  } else {
-    place.terms = calls_.terms(row.target_record, place.by, place.tensor.count);
-    if (place.by.terms == operators::Terms::kChannel)
-      place.channel = calls_.terms_of_forward(row.target_record, place.by);
-    if (place.is_backward && place.by.gain == Gain::kScaleFree)
-      place.normalised = norm_of_result(row.target_record, place.tensor.count);
   }
   // A module is as far off as what is computed inside of it.
   if (const Inside* const parts = inside(call)) {
@@ -375,17 +350,6 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
     place.inside->tensor.unit = std::max(parts->unit, calls_.unit(row));
   }
   return place;
-}
-
-// Of the forward call of a backward one: the result with so many elements.
-double CallPlaces::norm_of_result(std::uint32_t backward, double count) const {
-  const auto forward = calls_.forward_of(backward);
-  if (!forward) return 0;
-  for (const ItemPair& row : calls_.rows_of(*forward)) {
-    if (!calls_.is_result(row)) continue;
-    if (const Tensor made = calls_.tensor(row); made.count == count) return made.norm;
-  }
-  return 0;
 }
 
 // How far the reference's call moved its first tensor, as a part of it.

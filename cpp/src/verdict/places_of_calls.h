@@ -12,6 +12,7 @@
 
 #include "msprobe/step_walk.h"
 #include "verdict/calls.h"
+#include "verdict/expected_errors.h"
 #include "verdict/place.h"
 #include "verdict/unpaired.h"
 
@@ -88,16 +89,13 @@ class CallPlaces {
   const Item* added_bias(std::uint32_t record) const;
   Source source_at(std::uint32_t row) const;
   Place input_without_source(const ItemPair& row) const;
-  double unit_between(std::optional<std::uint32_t> group, ItemIndex ours) const;
-  Place made_by(std::optional<std::uint32_t> group, Tensor tensor, double unit,
-                std::vector<Source> sources) const;
   double step_of(const ItemPair& row) const;
-  double norm_of_result(std::uint32_t backward, double count) const;
 
   const Model& model_;
   const Calls& calls_;
   const Unpaired& unpaired_;
   const StepWalk* before_;
+  const ExpectedErrors of_theirs_, of_ours_, rounding_of_theirs_, rounding_of_ours_;
   std::vector<double> reached_;                          // by record
   std::unordered_map<std::uint32_t, double> unseen_;     // by row
   std::unordered_map<std::uint32_t, Common> common_;     // by row

@@ -12,8 +12,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "msprobe/known_values.h"
-#include "msprobe/step_walk.h"
 #include "verdict/calls.h"
 
 namespace msprobe::verdict {
@@ -22,23 +20,13 @@ struct UnpairedCalls {
   std::string name;
   std::uint32_t first = 0;  // record of its run
   std::uint32_t count = 0;
-  std::uint32_t computing = 0;  // functions of floating point among them; a sum of products counts twice
-  std::string_view computes;    // the last of these
-  double unit = 0;              // the coarsest unit roundoff of what goes into them and comes out
-  std::uint32_t next = 0;       // the record of the target before which they stand, or the first of them
-  bool is_missing = false;      // the reference has them
-  std::string_view around;      // the module that both runs have
-  bool is_update = false;       // they belong to an optimizer
+  std::uint32_t next = 0;   // the record of the target before which they stand, or the first of them
+  bool is_missing = false;  // the reference has them
+  std::string_view around;  // the module that both runs have
+  bool is_update = false;   // they belong to an optimizer
   /// Of what is computed from their results, how far it is beyond its tolerance; empty: no call of both runs
   /// takes them.
   std::optional<double> effect;
-};
-
-/// What is known before a call.
-struct Earlier {
-  const compare::StepWalk* step;                            // the last; null: there is none
-  double reached;                                           // how far off anything of this step is
-  const std::unordered_map<std::uint32_t, double>& unseen;  // by row: what its distance cannot show
 };
 
 class Unpaired {
@@ -59,9 +47,6 @@ class Unpaired {
   /// calls take it, its gradient is the sum of what they give back, which no call makes.
   std::vector<std::uint32_t> takers(std::uint32_t backward) const;
 
-  /// What a record that only the reference has was made of, through all such records before it.
-  std::vector<Source> sources(std::uint32_t record, const Earlier& earlier) const;
-
  private:
   struct Outside {
     std::string_view outermost;
@@ -73,17 +58,12 @@ class Unpaired {
   static Outside outside(const Run& run, std::string_view call);
   void add(std::uint32_t record, std::uint32_t next, bool is_missing);
   bool is_by_the_way(std::string_view call) const;
-  std::uint32_t functions_in(const Run& run, std::uint32_t record) const;
-  const compare::KnownValues& parameters() const;
-  void add_sources(std::uint32_t record, const Earlier& earlier, Source& all) const;
 
   const Calls& calls_;
   std::vector<UnpairedCalls> groups_;
   // Of the target, and of the reference.
   std::optional<std::uint32_t> last_[2];
   Groups groups_of_[2];
-  mutable std::optional<compare::KnownValues> parameters_;
-  mutable std::vector<Source> made_of_;  // by record of the reference, so far: the largest
 };
 
 }  // namespace msprobe::verdict

@@ -1,0 +1,143 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/expected_errors.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "verdict/operator_error.h"
+#include "verdict/state_entry.h"
+
+namespace msprobe::verdict {
+namespace {
+
+using operators::Gain;
+using operators::Keeps;
+
+// No two tensors are farther apart.
+constexpr double kMost = 2;
+
+bool is_tensor(const Item& item) { return item.kind == Item::Kind::kTensor; }
+
+// Of the forward call of a backward one: the result with so many elements.
+double norm_of_result(const Calls& calls, const Run& run, std::uint32_t backward, double count) {
+  const auto forward = run.find(backward, trace::Direction::kForward);
+  if (!forward) return 0;
+  for (const Item& item : run.items(*forward)) {
+    if (is_input(item.part) || !is_tensor(item)) continue;
+    if (const Tensor made = calls.tensor(run.trace, item); made.count == count) return made.norm;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Place place_of_call(const Calls& calls, const Run& run, std::uint32_t record, const Tensor& tensor,
+                    std::vector<Source> sources) {
+  Place place = place_by(Rule::kOperator, tensor, std::move(sources));
+  place.is_backward = is_backward(run.name(record));
+  place.by = calls.operator_of(run.name(record));
+  place.terms = calls.terms(run, record, place.by, tensor.count);
+  if (place.by.terms == operators::Terms::kChannel)
+    place.channel = calls.terms_of_forward(run, record, place.by);
+  if (place.is_backward && place.by.gain == Gain::kScaleFree)
+    place.normalised = norm_of_result(calls, run, record, tensor.count);
+  return place;
+}
+
+// In the order of the records, as what goes into one comes from those before: a file may have a longer chain
+// of them than this thread has a stack.
+Source ExpectedErrors::of(ItemIndex item, const Earlier& earlier) const {
+  for (const std::uint32_t last = run_.flow().record(item); records_ <= last; ++records_)
+    add_record(records_, earlier);
+  const Known& known = known_[item];
+  return source_of(of_error(known.error), calls_.tensor(run_.trace, run_.trace.all_items()[item]), known.row);
+}
+
+void ExpectedErrors::add_record(std::uint32_t record, const Earlier& earlier) const {
+  const Record& one = run_.trace.records()[record];
+  known_.resize(one.first_item + one.item_count);
+  for (ItemIndex i = one.first_item; i < one.first_item + one.item_count; ++i) {
+    const Item& item = run_.trace.all_items()[i];
+    if (!is_tensor(item)) continue;
+    ItemIndex source = run_.flow().source(i);
+    // Gradients of parameters may stand before the calls that made them.
+    if (source != kNoItem && trace::holds_gradients(run_.name(run_.flow().record(source)))) source = kNoItem;
+    known_[i] = run_.row_of(i) != kNoRow ? measured(run_.row_of(i), earlier)
+                : source != kNoItem      ? known_[source]
+                : is_input(item.part)    ? given(record, item, earlier)
+                                         : made(record, item);
+    if (is_backward(run_.name(record)) && !is_input(item.part))
+      gradients_ = std::max(gradients_, known_[i].error);
+  }
+}
+
+ExpectedErrors::Known ExpectedErrors::measured(std::uint32_t row, const Earlier& earlier) const {
+  if (is_rounding_alone_) return {0, row};
+  const auto hidden = earlier.unseen.find(row);
+  const double unseen = hidden == earlier.unseen.end() ? 0 : hidden->second;
+  return {std::min(std::max(calls_.distance(calls_.row(row)).expected, unseen), kMost), row};
+}
+
+// A parameter, what an optimizer left behind, or what an unseen call made.
+ExpectedErrors::Known ExpectedErrors::given(std::uint32_t record, const Item& item,
+                                            const Earlier& earlier) const {
+  if (is_rounding_alone_) return {};
+  const metrics::TensorFacts facts = trace::facts_of(run_.trace, item);
+  const Distance* known = earlier.step != nullptr ? earlier.step->updated.find(facts) : nullptr;
+  if (known == nullptr) known = parameters().find(facts);
+  if (known != nullptr) return {std::min(known->expected, kMost)};
+  // A gradient that no call made is a sum of those before.
+  if (is_backward(run_.name(record))) return {std::max(earlier.reached, gradients_)};
+  const bool is_made = !parameters().empty() && item.requires_grad.value_or(false);
+  return {std::max(earlier.step != nullptr ? earlier.step->noise : 0, is_made ? earlier.reached : 0)};
+}
+
+ExpectedErrors::Known ExpectedErrors::made(std::uint32_t record, const Item& item) const {
+  std::vector<Source> sources;
+  add_sources(record, false, sources);
+  if (is_backward(run_.name(record))) {
+    const auto forward = run_.find(record, trace::Direction::kForward);
+    if (forward && *forward < record) add_sources(*forward, true, sources);
+  }
+  Known largest;
+  for (const Source& one : sources) {
+    if (one.error() >= largest.error) largest = {one.error(), one.row};
+  }
+  // The target may round as the reference does, and no more coarsely.
+  Tensor tensor = calls_.tensor(run_.trace, item);
+  if (is_target_) tensor.unit = std::min(tensor.unit, calls_.coarsest_unit());
+  const Place place = place_of_call(calls_, run_, record, tensor, std::move(sources));
+  const double expected = calls_.model().tolerance(place).magnitude / kMargin;
+  if (std::isfinite(expected)) largest.error = std::min(std::max(largest.error, expected), kMost);
+  return largest;
+}
+
+void ExpectedErrors::add_sources(std::uint32_t record, bool is_saved, std::vector<Source>& found) const {
+  const Record& one = run_.trace.records()[record];
+  const Keeps keeps = is_saved ? calls_.operator_of(run_.name(record)).keeps : Keeps::kAll;
+  for (ItemIndex i = one.first_item; i < one.first_item + one.item_count; ++i) {
+    const Item& item = run_.trace.all_items()[i];
+    if (!is_tensor(item) || !(is_saved || is_input(item.part))) continue;
+    if (keeps == Keeps::kFactors && !is_input(item.part)) continue;
+    if (keeps == Keeps::kNothing && metrics::unit_roundoff(item.element_type()) > 0) continue;
+    found.push_back(source_of(of_error(known_[i].error), calls_.tensor(run_.trace, item), known_[i].row));
+    found.back().is_saved = is_saved;
+  }
+}
+
+// As the step begins with them.
+const compare::KnownValues& ExpectedErrors::parameters() const {
+  if (parameters_) return *parameters_;
+  parameters_.emplace();
+  const DumpPair& pair = calls_.pair();
+  if (!pair.target_state || !pair.reference_state) return *parameters_;
+  for (const EntryPair& one :
+       common(pair.target_state->root["parameters"], pair.reference_state->root["parameters"])) {
+    if (const auto facts = is_target_ ? tensor_of(*one.target) : one.facts)
+      parameters_->add(*facts, one.apart());
+  }
+  return *parameters_;
+}
+
+}  // namespace msprobe::verdict
