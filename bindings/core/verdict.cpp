@@ -131,6 +131,7 @@ py::dict plain(const Finding& one) {
   result["effect"] = one.effect;
   result["exact_before"] = one.exact_before;
   result["is_hidden"] = one.is_hidden;
+  result["counts_later"] = one.counts_later;
   return result;
 }
 
@@ -164,6 +165,7 @@ Finding finding_of(const py::dict& from) {
   one.effect = from["effect"].cast<double>();
   one.exact_before = from["exact_before"].cast<bool>();
   one.is_hidden = from["is_hidden"].cast<bool>();
+  one.counts_later = from["counts_later"].cast<bool>();
   return one;
 }
 
@@ -184,6 +186,7 @@ py::dict plain(const StepWalk& walk) {
   result["closest"] = py::make_tuple(walk.closest.value, walk.closest.name);
   result["has_state"] = walk.has_state;
   result["arriving"] = walk.arriving;
+  result["losses_agree"] = walk.losses_agree;
   result["divided_otherwise"] = walk.divided_otherwise;
   result["other_names"] = walk.other_names;
   result["stranger"] = clauses(walk.stranger);
@@ -213,6 +216,7 @@ StepWalk walk_of(const py::dict& from) {
   walk.closest = largest_of(from["closest"]);
   walk.has_state = from["has_state"].cast<bool>();
   walk.arriving = from["arriving"].cast<double>();
+  walk.losses_agree = from["losses_agree"].cast<bool>();
   walk.divided_otherwise = from["divided_otherwise"].cast<bool>();
   walk.other_names = from["other_names"].cast<std::map<std::string, std::string>>();
   walk.stranger = because_of(from["stranger"]);

@@ -177,6 +177,8 @@ struct Finding {
   bool exact_before = true;  // nothing that led here differs
   /// Another number was passed or set, and what comes of it is hidden by the rounding around it.
   bool is_hidden = false;
+  /// Nothing comes of it in its step; it is suspect where losses or gradients of another step do not agree.
+  bool counts_later = false;
 
   auto place() const noexcept { return std::tuple(step, phase, order, rank); }
 };

@@ -69,6 +69,7 @@ struct StepWalk {
   /// The largest distance of a loss, or of a gradient that the optimizer gets, where it gets those of the
   /// reference but for rounding; infinite where it does not, or not all were compared.
   double arriving = std::numeric_limits<double>::infinity();
+  bool losses_agree = false;  // but for what a mean rounds
   /// The model is called another number of times: the calls of the two runs are not of the same data.
   bool divided_otherwise = false;
   /// What the target calls parameters, buffers and modules of the reference that have another name there.

@@ -59,35 +59,63 @@ double arriving_gradients(const Calls& calls, const Json& target, const Json& re
   return largest;
 }
 
-double arriving_losses(const Calls& calls) {
-  double largest = 0;
-  std::optional<std::uint32_t> last;  // forward call
-  for (std::uint32_t i = 0; i < calls.count(); ++i) {
-    if (!calls.is_paired(i) || trace::holds_gradients(calls.name(i))) continue;
-    if (!is_backward(calls.name(i))) {
-      if (has_gradients(calls, i)) last = i;
+// What each backward pass of a run begins at: the result of the last call in front of it that a gradient goes
+// through.
+static std::vector<ItemIndex> losses(const Run& run) {
+  std::vector<ItemIndex> found;
+  std::optional<std::uint32_t> last;
+  for (std::uint32_t i = 0; i < run.trace.records().size(); ++i) {
+    if (trace::holds_gradients(run.name(i))) continue;
+    if (!is_backward(run.name(i))) {
+      if (run.find(i, trace::Direction::kBackward)) last = i;
       continue;
     }
     if (!last) continue;
-    for (const ItemPair& row : calls.rows_of(*last)) {
-      if (calls.is_result(row)) largest = std::max(largest, calls.distance(row).high);
+    const Record& record = run.trace.records()[*last];
+    for (ItemIndex item = record.first_item; item < record.first_item + record.item_count; ++item) {
+      const Item& one = run.trace.all_items()[item];
+      if (one.kind == Item::Kind::kTensor && !is_input(one.part)) found.push_back(item);
     }
     last.reset();
+  }
+  return found;
+}
+
+double arriving_losses(const Calls& calls) {
+  const std::vector<ItemIndex> ours = losses(calls.ours()), theirs = losses(calls.theirs());
+  // Calls that one run makes again in its backward pass stand in front of the rest of it.
+  const std::size_t shared =
+      ours.size() == theirs.size() ? ours.size() : std::min<std::size_t>({ours.size(), theirs.size(), 1});
+  double largest = 0;
+  for (std::size_t i = 0; i < shared; ++i) {
+    const Item &one = calls.target().all_items()[ours[i]], &other = calls.reference().all_items()[theirs[i]];
+    largest =
+        std::max(largest, trace::distance(calls.target(), one, calls.reference(), &other, nullptr).high);
   }
   return largest;
 }
 
-bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving,
-             bool is_first_step) {
-  if (!(apart.low > calls.model().suspect * arriving) || !calls.model().arrival) return true;
-  if (calls.zone(row.target_record) == Zone::kOptimizer) return true;  // arrives in the next step
+double most_of_losses(const Calls& calls) {
+  const Model& model = calls.model();
+  return model.suspect * std::max(std::sqrt(metrics::unit_roundoff(DType::kFloat32)),
+                                  model.own_rounding(calls.coarsest_unit()));
+}
+
+Arrival arrival(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving,
+                bool is_first_step) {
+  if (!(apart.low > calls.model().suspect * arriving) || !calls.model().arrival) return Arrival::kArrives;
+  if (calls.zone(row.target_record) == Zone::kOptimizer) return Arrival::kArrives;  // in the next step
   const Item& item = calls.item(row);
   const std::string_view call = calls.name(row.target_record);
   const bool is_given = is_input(item.part) && !is_backward(call) && !trace::holds_gradients(call);
-  if (!(is_given && is_first_step) && has_gradients(calls, row.target_record)) return false;
-  if (item.requires_grad.value_or(false)) return false;
+  if (!(is_given && is_first_step) && has_gradients(calls, row.target_record)) return Arrival::kNowhere;
+  if (item.requires_grad.value_or(false)) return Arrival::kNowhere;
+  // Clipping may take away what gradients are off by, where they are reduced or scaled by hand.
+  if (calls.is_after_backward(row.target_record)) return Arrival::kArrives;
   const ItemIndex made = calls.ours().flow().source(row.target);
-  return made == kNoItem || !has_gradients(calls, calls.ours().flow().record(made));
+  if (made == kNoItem && is_given && !calls.is_taken_elsewhere(row)) return Arrival::kArrives;
+  if (made == kNoItem) return Arrival::kLater;
+  return has_gradients(calls, calls.ours().flow().record(made)) ? Arrival::kNowhere : Arrival::kLater;
 }
 
 }  // namespace msprobe::verdict

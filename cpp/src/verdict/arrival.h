@@ -6,6 +6,8 @@
 /// way to them may be computed in another way, with other calls between; an error on the way arrives in some
 /// of them.
 
+#include <cstdint>
+
 #include "msprobe/training_state.h"
 #include "verdict/calls.h"
 
@@ -19,12 +21,22 @@ double arriving_gradients(const Calls& calls, const trace::Json& target, const t
 /// The same of what the backward passes begin at.
 double arriving_losses(const Calls& calls);
 
+/// What losses may be off by that agree: half of their digits, as they are computed in float32, and one
+/// rounding of the coarsest dtype, as roundings average out in a mean.
+double most_of_losses(const Calls& calls);
+
+enum class Arrival : std::uint8_t {
+  kArrives,
+  kNowhere,  // losses and gradients are far less off
+  kLater     // so, too, but nothing learns of it in this step: later ones tell
+};
+
 /// An error of what requires a gradient, or is one, arrives in some of them, or in the loss. Where these are
 /// far less off, the runs compute the same in two ways, and have something else at this place, or the loss is
-/// not made of it: then it is not suspect, and nothing comes of it. What no gradient goes through is not
-/// excused in the first step: nothing computed it, so it is other data, however little comes of it.
-/// `arriving`: StepWalk::arriving.
-bool arrives(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving,
-             bool is_first_step);
+/// not made of it: then it is not suspect, and nothing comes of it. What calls make that no gradient goes
+/// through may count in a later step. Data are not excused in the first one: nothing computed them, so they
+/// are other data, however little comes of them. `arriving`: StepWalk::arriving.
+Arrival arrival(const Calls& calls, const ItemPair& row, const metrics::Distance& apart, double arriving,
+                bool is_first_step);
 
 }  // namespace msprobe::verdict

@@ -268,6 +268,19 @@ std::span<const std::uint32_t> Calls::reference_only(std::uint32_t record) const
   return found == reference_only_.end() ? std::span<const std::uint32_t>() : found->second;
 }
 
+bool Calls::is_taken_elsewhere(const ItemPair& row) const {
+  const ItemIndex ours = ours_.origin(row.target), theirs = theirs_.origin(row.reference.index);
+  const auto is_of_one_run = [](const Run& run, ItemIndex made) {
+    return made != kNoItem && run.row_of(made) == kNoRow && !run.is_paired(run.flow().record(made));
+  };
+  if (is_of_one_run(ours_, ours) || is_of_one_run(theirs_, theirs)) return true;
+  const auto is_constant = [](const Trace& trace, const Item& one) {
+    return trace.text(one.max) == trace.text(one.min);
+  };
+  if (is_constant(target(), item(row)) != is_constant(reference(), *other_item(row))) return true;
+  return ours != kNoItem && theirs != kNoItem && ours_.row_of(ours) != theirs_.row_of(theirs);
+}
+
 std::string Calls::parameter(const ItemPair& row) const {
   const Item& item = pair_.target_item(row);
   if (item.part == Part::kParameters) return std::string(target().text(item.path));

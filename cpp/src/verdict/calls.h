@@ -171,6 +171,8 @@ class Calls {
   bool says_nothing(const ItemPair& row) const;
   /// Tensors of the reference that go into a call, and have no counterpart.
   std::span<const std::uint32_t> reference_only(std::uint32_t record) const;
+  /// The two runs take it from other places, or one of them from a call that it has alone.
+  bool is_taken_elsewhere(const ItemPair& row) const;
   /// The parameter of the module around that has this very value; empty: none.
   std::string parameter(const ItemPair& row) const;
   /// Of how many numbers an element of a result of so many is the sum.

@@ -48,9 +48,11 @@ class Judge {
     for (const StepWalk* walk : walks) {
       for (const Finding& finding : walk->findings) findings_.push_back(&finding);
       walks_.emplace(std::pair(walk->step, walk->rank), walk);
+      nothing_comes_later_ &= walk->gradients_agree() && walk->losses_agree;
       auto& given = given_[walk->step];
       for (const auto& [name, error] : walk->given) given[name] += error;
     }
+    nothing_comes_later_ &= given_.size() > 1;
     std::stable_sort(findings_.begin(), findings_.end(),
                      [](const Finding* a, const Finding* b) { return a->place() < b->place(); });
     note_what_follows();
@@ -107,7 +109,7 @@ class Judge {
 
   bool is_culprit(std::size_t index) const {
     const Finding& finding = *findings_[index];
-    if (finding.phase == Phase::kRandomState) return false;
+    if (finding.phase == Phase::kRandomState || (finding.counts_later && nothing_comes_later_)) return false;
     const bool is_of_data = finding.phase == Phase::kInputs || finding.phase == Phase::kCalls ||
                             finding.phase == Phase::kGradients;
     const StepWalk& walk = walk_of(finding);
@@ -161,7 +163,7 @@ class Judge {
     for (std::size_t i = findings_.size(); i-- > 0;) {
       const Finding& finding = *findings_[i];
       next_[i] = next;
-      if (!(finding.strength >= 1)) continue;
+      if (!(finding.strength >= 1) || (finding.counts_later && nothing_comes_later_)) continue;
       if (is_measured(finding)) next = &finding;
       if (finding.kind == FindingKind::kBuffer) buffers_.try_emplace(finding.module, &finding);
     }
@@ -197,6 +199,7 @@ class Judge {
   std::vector<const Finding*> next_;      // of each the next one that is farther off than it may be
   std::unordered_map<std::string_view, const Finding*> buffers_;  // by module the last one that is so
   std::vector<bool> is_culprit_;
+  bool nothing_comes_later_ = true;  // losses and gradients of several steps agree
   // By step and rank; where save() was given something, too, that of the dump.
   std::map<std::pair<int, int>, const StepWalk*> walks_;
   // By step and name: how far off is what all ranks give.

@@ -19,11 +19,13 @@ struct Outcome {
   double entered = 0;  // the distance of what goes in
   double excess = 0;   // of the result that is farthest beyond its tolerance
   double visible = 0;  // the same, of a module by what goes into it
+  double later = 0;    // the same of what may come of it in a later step
   bool has_result = false;
   bool in_is_equal = true;
   bool out_is_equal = true;
   bool arrives = false;  // what differs of the result is no farther off than losses and gradients
   bool has_other_arguments = false;
+  bool has_other_tensors = false;  // one is beyond its tolerance, or taken from another place
 
   /// What comes of another argument. One that `decides` what is made of equal tensors, as a number or a word
   /// does, makes every difference; a mask of another dtype, or a flag in place of a mask, may have another

@@ -36,9 +36,9 @@ Tolerance of_chain(const Place& place) {
   Tolerance allowed;
   for (const Source& one : place.sources) {
     allowed.magnitude = std::max(allowed.magnitude, kMargin * one.error());
+    allowed.bias = std::max(allowed.bias, kMargin * one.distance.most_bias());
     allowed.of_sources.push_back({kMargin, one.error()});
   }
-  allowed.bias = allowed.magnitude;
   return allowed;
 }
 

@@ -50,8 +50,14 @@ Place place_of_call(const Calls& calls, const Run& run, std::uint32_t record, co
 Source ExpectedErrors::of(ItemIndex item, const Earlier& earlier) const {
   for (const std::uint32_t last = run_.flow().record(item); records_ <= last; ++records_)
     add_record(records_, earlier);
-  const Known& known = known_[item];
-  return source_of(of_error(known.error), calls_.tensor(run_.trace, run_.trace.all_items()[item]), known.row);
+  return source(item, run_.trace.all_items()[item]);
+}
+
+Source ExpectedErrors::source(ItemIndex index, const Item& item) const {
+  const Known& known = known_[index];
+  metrics::Distance apart = of_error(known.error);
+  apart.bias = known.bias;
+  return source_of(apart, calls_.tensor(run_.trace, item), known.row);
 }
 
 void ExpectedErrors::add_record(std::uint32_t record, const Earlier& earlier) const {
@@ -73,10 +79,11 @@ void ExpectedErrors::add_record(std::uint32_t record, const Earlier& earlier) co
 }
 
 ExpectedErrors::Known ExpectedErrors::measured(std::uint32_t row, const Earlier& earlier) const {
-  if (is_rounding_alone_) return {0, row};
+  if (is_rounding_alone_) return {0, 0, row};
   const auto hidden = earlier.unseen.find(row);
   const double unseen = hidden == earlier.unseen.end() ? 0 : hidden->second;
-  return {std::min(std::max(calls_.distance(calls_.row(row)).expected, unseen), kMost), row};
+  const Distance& apart = calls_.distance(calls_.row(row));
+  return {std::min(std::max(apart.expected, unseen), kMost), std::min(apart.most_bias(), kMost), row};
 }
 
 // A parameter, what an optimizer left behind, or what an unseen call made.
@@ -86,11 +93,14 @@ ExpectedErrors::Known ExpectedErrors::given(std::uint32_t record, const Item& it
   const metrics::TensorFacts facts = trace::facts_of(run_.trace, item);
   const Distance* known = earlier.step != nullptr ? earlier.step->updated.find(facts) : nullptr;
   if (known == nullptr) known = parameters().find(facts);
-  if (known != nullptr) return {std::min(known->expected, kMost)};
+  if (known != nullptr) return {std::min(known->expected, kMost), std::min(known->most_bias(), kMost)};
   // A gradient that no call made is a sum of those before.
-  if (is_backward(run_.name(record))) return {std::max(earlier.reached, gradients_)};
   const bool is_made = !parameters().empty() && item.requires_grad.value_or(false);
-  return {std::max(earlier.step != nullptr ? earlier.step->noise : 0, is_made ? earlier.reached : 0)};
+  const double error =
+      is_backward(run_.name(record))
+          ? std::max(earlier.reached, gradients_)
+          : std::max(earlier.step != nullptr ? earlier.step->noise : 0, is_made ? earlier.reached : 0);
+  return {error, error};
 }
 
 ExpectedErrors::Known ExpectedErrors::made(std::uint32_t record, const Item& item) const {
@@ -102,14 +112,17 @@ ExpectedErrors::Known ExpectedErrors::made(std::uint32_t record, const Item& ite
   }
   Known largest;
   for (const Source& one : sources) {
-    if (one.error() >= largest.error) largest = {one.error(), one.row};
+    if (one.error() >= largest.error) largest.row = one.row;
+    largest.error = std::max(largest.error, one.error());
   }
   // The target may round as the reference does, and no more coarsely.
   Tensor tensor = calls_.tensor(run_.trace, item);
   if (is_target_) tensor.unit = std::min(tensor.unit, calls_.coarsest_unit());
   const Place place = place_of_call(calls_, run_, record, tensor, std::move(sources));
-  const double expected = calls_.model().tolerance(place).magnitude / kMargin;
-  if (std::isfinite(expected)) largest.error = std::min(std::max(largest.error, expected), kMost);
+  const Tolerance allowed = calls_.model().tolerance(place);
+  if (!std::isfinite(allowed.magnitude)) return {largest.error, largest.error, largest.row};
+  largest.error = std::min(std::max(largest.error, allowed.magnitude / kMargin), kMost);
+  largest.bias = std::min(allowed.bias / kMargin, kMost);
   return largest;
 }
 
@@ -121,7 +134,7 @@ void ExpectedErrors::add_sources(std::uint32_t record, bool is_saved, std::vecto
     if (!is_tensor(item) || !(is_saved || is_input(item.part))) continue;
     if (keeps == Keeps::kFactors && !is_input(item.part)) continue;
     if (keeps == Keeps::kNothing && metrics::unit_roundoff(item.element_type()) > 0) continue;
-    found.push_back(source_of(of_error(known_[i].error), calls_.tensor(run_.trace, item), known_[i].row));
+    found.push_back(source(i, item));
     found.back().is_saved = is_saved;
   }
 }

@@ -45,9 +45,11 @@ class ExpectedErrors {
  private:
   struct Known {
     double error = 0;
+    double bias = 0;             // the part of it that is one for all elements: of norm and mean
     std::uint32_t row = kNoRow;  // of the largest that was measured and goes into it
   };
 
+  Source source(ItemIndex index, const Item& item) const;
   void add_record(std::uint32_t record, const Earlier& earlier) const;
   Known measured(std::uint32_t row, const Earlier& earlier) const;
   Known given(std::uint32_t record, const Item& item, const Earlier& earlier) const;

@@ -37,7 +37,8 @@ Finding& Findings::add(FindingKind kind, Phase phase, std::string name, Clause b
                        const Measured& measured) {
   Finding& finding = add(kind, phase, std::move(name), std::move(because));
   finding.distance = measured.apart;
-  finding.strength = measured.strength;
+  finding.strength = std::max(measured.strength, measured.later);
+  finding.counts_later = measured.strength < 1 && measured.later >= 1;
   finding.explained = measured.allowed.magnitude;
   finding.explanation = explain(measured);
   finding.exact_before =

@@ -31,6 +31,7 @@ struct Measured {
   Tolerance allowed;
   bool counts = true;   // something comes of it
   double strength = 0;  // 1 and more is suspect
+  double later = 0;     // the same, where something may come of it in a later step
 };
 
 class Findings {

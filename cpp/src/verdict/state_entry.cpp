@@ -58,7 +58,11 @@ std::optional<metrics::TensorFacts> tensor_of(const Json& entry) {
 metrics::Distance entry_distance(const Json& target, const Json& reference, double floor) {
   const auto ours = tensor_of(target), theirs = tensor_of(reference);
   if (!ours || !theirs) {
-    if (target == reference) return {};
+    // No gradient adds as much as one of zeros; what an optimizer makes of either shows in the weights.
+    const auto is_nothing = [](const Json& entry, const std::optional<metrics::TensorFacts>& facts) {
+      return facts ? facts->norm == 0 : entry.is_null();
+    };
+    if (target == reference || (is_nothing(target, ours) && is_nothing(reference, theirs))) return {};
     const auto a = target["value"].number(), b = reference["value"].number();
     return a && b ? metrics::distance_of_numbers(*a, *b) : metrics::Distance::unmeasurable();
   }

@@ -99,16 +99,19 @@ class Walk {
   }
 
   Measured measure(const ItemPair& row, Place place, const Distance& apart) {
-    return found_.measure(std::move(place), apart, arrives(row, apart),
-                          [&] { return calls_.item_name(row); });
+    const Arrival arriving = arrival(row, apart);
+    Measured measured = found_.measure(std::move(place), apart, arriving == Arrival::kArrives,
+                                       [&] { return calls_.item_name(row); });
+    if (arriving == Arrival::kLater) measured.later = model_.excess(apart, measured.allowed);
+    return measured;
   }
 
   double beyond(const ItemPair& row, const Distance& apart, const Tolerance& allowed) const {
-    return arrives(row, apart) ? model_.excess(apart, allowed) : 0;
+    return arrival(row, apart) == Arrival::kArrives ? model_.excess(apart, allowed) : 0;
   }
 
-  bool arrives(const ItemPair& row, const Distance& apart) const {
-    return verdict::arrives(calls_, row, apart, result_.walk.arriving, before_ == nullptr);
+  Arrival arrival(const ItemPair& row, const Distance& apart) const {
+    return verdict::arrival(calls_, row, apart, result_.walk.arriving, before_ == nullptr);
   }
 
   // ---- one call
@@ -130,6 +133,7 @@ class Walk {
     } else {
       std::vector<Source> sources;
       const bool knows_sources = places_.sources(record, sources);
+      seen.in_is_equal = knows_sources;
       for (const Source& one : sources) {
         seen.entered = std::max(seen.entered, one.error());
         seen.in_is_equal &= one.distance.equal;
@@ -210,6 +214,7 @@ class Walk {
   void visit_gradient_flag(std::uint32_t record, const ItemPair& row) {
     const auto ours = calls_.item(row).requires_grad, theirs = calls_.other_item(row)->requires_grad;
     if (!ours || !theirs || *ours == *theirs || is_backward(calls_.name(record))) return;
+    if (calls_.zone(record) != Zone::kModel) return;  // nothing learns of it
     Finding& finding = add_values(record, calls_.item_name(row) + ".requires_grad", *ours ? "True" : "False",
                                   *theirs ? "True" : "False");
     finding.effect = kInfinity;  // a gradient is missing, which is no number
@@ -234,13 +239,16 @@ class Walk {
       return;
     }
     const InputPlace input = places_.input(row);
-    is_same_work_ &= !input.place.sources.empty() && !input.of_unpaired;  // no other data
+    is_same_work_ &= !input.place.sources.empty() && !calls_.is_taken_elsewhere(row);  // no other data
     const Measured measured = measure(row, input.place, apart);
     places_.keep(row, input.place);
     const ItemIndex ours = calls_.ours().origin(row.target);
+    effects_[record].has_other_tensors |=
+        model_.excess(apart, measured.allowed) >= 1 || calls_.is_taken_elsewhere(row);
     // The training state has what goes into an optimizer by its names, and knows what is negligible (R7).
     if (model_.optimizer_by_state && has_state_ && calls_.parent(record) == "optimizer") return;
-    if (note_unpaired(row, input, ours, measured.strength) || measured.strength < 1) return;
+    const bool is_told = note_unpaired(row, input, ours, measured.strength) || measured.strength < 1;
+    if (is_told && measured.later < 1) return;
     Finding& finding =
         add(FindingKind::kArgument, row, {Reason::kNoCallMadeIt, {calls_.item_name(row)}}, measured);
     if (input.source != kNoItem) {
@@ -345,16 +353,19 @@ class Walk {
       if (far_off_ == nullptr && is_far_off(row, measured)) far_off_ = &row;
       reached = std::max(reached, apart.high / measured.allowed.cancelled);
       seen.visible = std::max(seen.visible, visible_in(record, row, measured));
-      if (worst == nullptr || measured.strength > seen.excess) {
+      seen.later = std::max(seen.later, measured.later);
+      const double strength = measured.strength;
+      if (worst == nullptr || std::max(strength, measured.later) > std::max(seen.excess, of_worst.later)) {
         worst = &row;
         of_worst = std::move(measured);
       }
-      seen.excess = std::max(seen.excess, of_worst.strength);
+      seen.excess = std::max(seen.excess, strength);
     }
     if (calls_.zone(record) == Zone::kModel) places_.reach(record, reached);
     places_.keep_inside(record, high);
     if (seen.has_result && !seen.out_is_equal) note_module(record);
-    if (worst != nullptr && seen.excess >= 1 && !seen.has_other_arguments) report_result(*worst, of_worst);
+    const bool is_suspect = worst != nullptr && std::max(of_worst.strength, of_worst.later) >= 1;
+    if (is_suspect && !seen.has_other_arguments) report_result(*worst, of_worst);
   }
 
   // Every place is within its tolerance, and all together are farther off than a model that is computed once,
@@ -445,13 +456,18 @@ class Walk {
   void find_effect(const Unmeasured& one) {
     Finding& finding = walk().findings[one.finding];
     const Outcome& seen = effects_[one.record];
+    if (seen.visible < 1 && seen.later >= 1) {
+      finding.effect = seen.later;
+      finding.counts_later = true;
+      return;
+    }
     const bool shows = !one.is_around && (seen.has_result || seen.visible > 0);
     finding.effect = shows ? effects_.in_call(one.record, one.decides)
                            : effects_.around(calls_.parent(one.record), false, one.record + 1);
-    finding.is_hidden =
-        one.decides && std::isinf(finding.effect) && model_.argument_of_equal
-            ? effects_.is_of_argument(one.record)
-            : model_.hidden_number && one.is_another_number && finding.effect < 1 && !seen.in_is_equal;
+    finding.is_hidden = one.decides && std::isinf(finding.effect) && model_.argument_of_equal
+                            ? effects_.is_of_argument(one.record)
+                            : model_.hidden_number && one.is_another_number && finding.effect < 1 &&
+                                  !seen.in_is_equal && !seen.has_other_tensors;
   }
 
   // ---- calls of one run
@@ -538,8 +554,11 @@ SuspectsOfCalls suspects_of_calls(const Model& model, const DumpPair& pair,
                                   const Observer& observer) {
   const Calls calls(model, pair, metrics, distances);
   const bool has_state = pair.target_state && pair.reference_state;
-  const double arriving = std::max(arriving_gradients(calls, target, reference), arriving_losses(calls));
-  return Walk(calls, before, has_state, arriving, observer).run();
+  const double losses = arriving_losses(calls);
+  const double arriving = std::max(arriving_gradients(calls, target, reference), losses);
+  SuspectsOfCalls found = Walk(calls, before, has_state, arriving, observer).run();
+  found.walk.losses_agree = losses <= most_of_losses(calls);
+  return found;
 }
 
 }  // namespace msprobe::verdict

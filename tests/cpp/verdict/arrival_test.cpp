@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "catch.h"
 #include "verdict/effects.h"
@@ -101,6 +102,54 @@ TEST_CASE("arrival: clipping to one norm hides nothing of what the backward pass
   };
   CHECK(walk({"", state(1)}, {"", state(1)}).arriving == 0);
   CHECK(walk({"", state(1.001)}, {"", state(1)}).arriving >= 0.001);
+}
+
+TEST_CASE("arrival: what no gradient goes through counts where losses or gradients of another step differ") {
+  // A target that is computed without gradients by another number, which nothing of the first step shows.
+  const auto run = [](double number, double loss, double gradient) {
+    const std::string gradients = R"({"w": )" + entry({1 + gradient}) + "}";
+    return steps::Run{
+        call("Tensor.mul.0.forward", tensor({2}) + ", " + steps::number(number), tensor({2 * number})) +
+            ", " + call("Functional.mse_loss.0.forward", tensor({7}), tensor({3 + loss})) + ", " +
+            call("Functional.mse_loss.0.backward", tensor({9}), tensor({8})),
+        R"("gradients_at_optimizer": [{"gradients": )" + gradients + "}]"};
+  };
+  StepWalk first = walk(run(1.1, 0, 0), run(1, 0, 0));
+  CHECK(first.losses_agree);
+  REQUIRE(first.findings.size() == 1);
+  CHECK(first.findings[0].counts_later);
+  const auto status = [&](const StepWalk* next) {
+    std::vector<const StepWalk*> walks{&first};
+    if (next != nullptr) walks.push_back(next);
+    return compare::judge(walks).status;
+  };
+  const auto second = [&](double loss, double gradient) {
+    StepWalk step = walk(run(1, loss, gradient), run(1, 0, 0), &first);
+    step.step = 1;
+    return step;
+  };
+  const StepWalk same = second(0, 0), another_loss = second(0.1, 0), another_gradient = second(0, 0.1);
+  CHECK_FALSE(another_loss.losses_agree);
+  CHECK(status(&same) == compare::Status::kRounding);
+  CHECK(status(&another_loss) == compare::Status::kDiffer);
+  CHECK(status(&another_gradient) == compare::Status::kDiffer);
+  CHECK(status(nullptr) == compare::Status::kDiffer);  // one step alone tells nothing of the next
+}
+
+TEST_CASE("arrival: a loss is what each run calls last, whatever that is paired with") {
+  // The reference adds two terms, the target has another order of them: means are paired that are not the
+  // same.
+  const auto run = [](double of_mean, const char* last) {
+    return steps::Run{call("Tensor.mean.0.forward", tensor({2}), tensor({of_mean})) + ", " +
+                          call(last, tensor({of_mean}), tensor({3})) + ", " +
+                          call(std::string(last).replace(std::string(last).find("forward"), 7, "backward"),
+                               tensor({9}), tensor({8})) +
+                          ", " + call("Tensor.mean.0.backward", tensor({8}), tensor({7})),
+                      R"("gradients_at_optimizer": [{"gradients": {"w": )" + entry({1}) + "}}]"};
+  };
+  const StepWalk step = walk(run(5, "Tensor.add.0.forward"), run(4, "Tensor.sub.0.forward"));
+  CHECK(step.arriving < 1e-6);
+  CHECK(step.losses_agree);
 }
 
 TEST_CASE("no distance: another number makes every difference of equal tensors, another kernel rounds") {

@@ -452,6 +452,36 @@ TEST_CASE(
   CHECK_FALSE(is_alone(5 + 1e-6));  // another kernel: rounding makes differences, too
 }
 
+TEST_CASE("argument: a number that multiplies another tensor is no number of its own") {
+  // In noise that hides what comes of it: another factor of the same tensor, and of another one.
+  const auto is_cause = [](bool is_another_tensor) {
+    const auto run = [&](double noise, const char* made, double factor) {
+      const std::string x = tensor({2 + noise}), part = tensor({1 + noise});
+      return steps::Run{call("Functional.gelu.0.forward", tensor({7}), x) + ", " + call(made, x, part) +
+                        ", " +
+                        call("Tensor.mul.0.forward", part + ", " + number(factor), tensor({4 + 4 * noise}))};
+    };
+    const char* const other = is_another_tensor ? "Tensor.sum.0.forward" : "Tensor.mean.0.forward";
+    const StepWalk step = walk(run(1e-5, "Tensor.mean.0.forward", 4.5), run(0, other, 2.5));
+    const Finding* argument = found(step, FindingKind::kArgument);
+    REQUIRE(argument != nullptr);
+    return argument->is_hidden;
+  };
+  CHECK(is_cause(false));
+  CHECK_FALSE(is_cause(true));
+}
+
+TEST_CASE("gradients: none, and one of zeros, are the same") {
+  const auto is_found = [](double size) {
+    const std::string weight = entry({1}), made = gradients(weight, weight);
+    const StepWalk step = walk({"", state(made, gradients(weight, entry({size})))},
+                               {"", state(made, gradients(weight, "null"))});
+    return !step.findings.empty();
+  };
+  CHECK(is_found(1));
+  CHECK_FALSE(is_found(0));
+}
+
 TEST_CASE("result: one that the other run has not at all is no other result, whichever run has it") {
   // A module that is given a mask of another dtype, and hands out weights beside its result, or None.
   const auto run = [](std::string_view mask, bool has_weights, double result) {
