@@ -152,8 +152,10 @@ class Judge {
     // How something is done is no difference in what is done: the gradients of the step tell.
     const bool is_told_by_gradients =
         model_.gradients_agree && finding.phase <= Phase::kGradients && walk_of(finding).gradients_agree();
-    const bool may_be_harmless = std::isnan(finding.effect) && finding.phase != Phase::kOptimizerSetting &&
-                                 (is_lone_call(finding) || finding.kind == FindingKind::kModuleAttribute);
+    const bool is_of_optimizer = finding.phase == Phase::kOptimizerSetting && is_lone_call(finding);
+    const bool may_be_harmless = std::isnan(finding.effect) && !is_of_optimizer &&
+                                 (is_lone_call(finding) || finding.kind == FindingKind::kModuleAttribute ||
+                                  finding.kind == FindingKind::kOptimizerSetting);
     return (!is_told_by_gradients && !may_be_harmless) || is_followed(index);
   }
 
@@ -179,7 +181,9 @@ class Judge {
   // Something in the rest of the step is farther off than it may be; what an optimizer does shows in the next
   // one.
   bool is_followed(std::size_t index) const {
-    const int last = findings_[index]->step + (findings_[index]->phase == Phase::kUpdate ? 1 : 0);
+    const Phase phase = findings_[index]->phase;
+    const bool shows_later = phase == Phase::kUpdate || phase == Phase::kOptimizerSetting;
+    const int last = findings_[index]->step + (shows_later ? 1 : 0);
     return next_[index] != nullptr && next_[index]->step <= last;
   }
 

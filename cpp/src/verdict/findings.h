@@ -58,6 +58,7 @@ class Findings {
   /// Nothing where the numbers are equal.
   void add_counts(Phase phase, const std::string& name, const std::string& what, std::size_t ours,
                   std::size_t theirs);
+  Finding& last() { return walk_.findings.back(); }
   /// In the order of execution.
   void sort();
 

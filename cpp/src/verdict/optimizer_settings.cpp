@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/non_finite.h"
+
 namespace msprobe::verdict {
 namespace {
 
@@ -59,14 +61,28 @@ bool have_same_groups(const Json& ours, const Json& theirs) {
   });
 }
 
+bool have_same_settings(const Json& ours, const Json& theirs) {
+  const auto &a = ours.items(), &b = theirs.items();
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Json& one, const Json& other) { return one["hyper"] == other["hyper"]; });
+}
+
 class Settings {
  public:
   explicit Settings(Findings& found) : found_(found) {}
 
   void compare(const Json& ours, const Json& theirs) {
-    if (!(ours["class"] == theirs["class"])) add("class", ours["class"], theirs["class"]);
     const Json &groups = ours["groups"], &others = theirs["groups"];
-    if (!have_same_groups(groups, others)) return by_parameter(groups, others);
+    const bool are_in_same_groups = have_same_groups(groups, others);
+    if (!(ours["class"] == theirs["class"])) {
+      add("class", ours["class"], theirs["class"]);
+      if (are_in_same_groups && have_same_settings(groups, others)) {
+        // One that somebody wrote may do what torch's does: its steps tell.
+        found_.last().effect = kNaN;
+        are_same_ = true;
+      }
+    }
+    if (!are_in_same_groups) return by_parameter(groups, others);
     for (std::size_t g = 0; g < groups.items().size(); ++g) {
       for_each_differing(groups.items()[g]["hyper"], others.items()[g]["hyper"],
                          "groups." + std::to_string(g),

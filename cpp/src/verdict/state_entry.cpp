@@ -63,7 +63,11 @@ metrics::Distance entry_distance(const Json& target, const Json& reference, doub
       return facts ? facts->norm == 0 : entry.is_null();
     };
     if (target == reference || (is_nothing(target, ours) && is_nothing(reference, theirs))) return {};
-    const auto a = target["value"].number(), b = reference["value"].number();
+    // A step may be counted in a tensor.
+    const auto value_of = [](const Json& entry, const std::optional<metrics::TensorFacts>& facts) {
+      return facts && facts->count == 1 ? facts->max : entry["value"].number();
+    };
+    const auto a = value_of(target, ours), b = value_of(reference, theirs);
     return a && b ? metrics::distance_of_numbers(*a, *b) : metrics::Distance::unmeasurable();
   }
   if (!(target["shape"] == reference["shape"])) return metrics::Distance::unmeasurable();

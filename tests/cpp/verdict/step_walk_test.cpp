@@ -611,6 +611,44 @@ TEST_CASE("collective: what is received is as far off as what others send") {
   CHECK(is_accused(0));
 }
 
+TEST_CASE("optimizer: another class with the same settings is a cause where its step is another one") {
+  const auto is_cause = [](std::string_view name, double rate, double stepped) {
+    const auto run = [](double weight, std::string_view of, double lr) {
+      const std::string given = R"("gradients_at_optimizer": [{"gradients": {"w": )" + entry({5}) + "}}], ";
+      return steps::Run{"", given + R"("parameters": {"w": )" + entry({weight}) +
+                                R"(}, "optimizer": [{"class": ")" + std::string(of) +
+                                R"(", "groups": [{"parameters": ["w"], "hyper": {"lr": )" +
+                                std::to_string(lr) + "}}]}]"};
+    };
+    std::vector<StepWalk> both = {walk(run(1, name, rate), run(1, "torch.optim.SGD", 1))};
+    both.push_back(walk(run(stepped, name, rate), run(2, "torch.optim.SGD", 1), &both.front()));
+    for (std::size_t i = 0; i < both.size(); ++i) {
+      both[i].step = static_cast<int>(i);
+      for (Finding& one : both[i].findings) one.step = both[i].step;
+    }
+    const StepWalk* const walks[] = {&both[0], &both[1]};
+    const compare::Verdict verdict = compare::judge(walks);
+    return !verdict.culprits.empty() && verdict.culprits.front().kind == FindingKind::kOptimizerSetting;
+  };
+  CHECK_FALSE(is_cause("mine.SGD", 1, 2));
+  CHECK(is_cause("mine.SGD", 1, 3));
+  CHECK(is_cause("mine.SGD", 2, 2));  // a setting is a cause, whatever comes of it
+}
+
+TEST_CASE("optimizer state: a number is the same in a tensor of one element") {
+  const auto distance = [](double value, std::string_view shape) {
+    const auto state = steps::state_of(
+        {"",
+         R"("number": {"value": )" + std::to_string(value) +
+             R"(}, "tensor": {"dtype": "torch.float32", "min": 3, "max": 3, "mean": 3, "norm": 3, "shape": )" +
+             std::string(shape) + "}"});
+    return verdict::entry_distance(state->root["number"], state->root["tensor"]).low;
+  };
+  CHECK(distance(3, "[]") == 0);
+  CHECK(distance(4, "[]") == Approx(0.25));
+  CHECK(std::isinf(distance(3, "[2]")));
+}
+
 TEST_CASE("parameters: those of another optimizer, whose turn it is not, stay as they are") {
   const auto is_found = [](double now) {
     const auto run = [](double other) {
