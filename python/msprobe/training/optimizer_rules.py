@@ -109,7 +109,10 @@ class StepCheck:
                 one.after = self._look(one.parameter)
                 one.step = float(_number(self._state(one.parameter).get("step", 0.0)))
             for together in self._batches(sampled):
-                found = _worst(RULES[self._rule].formula, settings, together)
+                try:
+                    found = _worst(RULES[self._rule].formula, settings, together)
+                except KeyError:
+                    continue  # a class that somebody wrote has other states
                 if worst is None or found["off"] > worst["off"]:
                     worst = found
         return None if worst is None else {"rule": self._rule, **worst}
@@ -136,7 +139,7 @@ class StepCheck:
 
         found = {"parameter": self._elements(parameter)}
         for name, state in self._state(parameter).items():
-            if isinstance(state, torch.Tensor) and state.dim() > 0:
+            if isinstance(state, torch.Tensor) and (state.dim() > 0 or name != "step"):
                 found[str(name)] = self._elements(state)
         return found
 

@@ -56,6 +56,23 @@ def test_a_step_is_within_rounding_of_its_formula(
         assert found["off"] < 2, found
 
 
+def test_a_single_number_steps_as_others_do() -> None:
+    optimizer = torch.optim.Adam([torch.nn.Parameter(torch.tensor(0.5))])
+    for _ in range(2):
+        found = checked_step(optimizer)
+        assert found is not None
+        assert found["off"] < 2
+
+
+def test_nothing_is_said_of_a_class_that_keeps_other_states() -> None:
+    class Adam(torch.optim.Adam):
+        def step(self, closure: Any = None) -> Any:
+            for parameter in self.param_groups[0]["params"]:
+                self.state[parameter]["mean"] = parameter.grad.clone()
+
+    assert checked_step(Adam(parameters_for("Adam", torch.float32))) is None
+
+
 def renamed(name: str, base: type[torch.optim.Optimizer], **changed: Any) -> type[torch.optim.Optimizer]:
     """An optimizer of `name` that steps with other settings than it has."""
 
