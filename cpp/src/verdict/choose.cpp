@@ -52,7 +52,7 @@ class Judge {
       auto& given = given_[walk->step];
       for (const auto& [name, error] : walk->given) given[name] += error;
     }
-    nothing_comes_later_ &= given_.size() > 1;
+    nothing_comes_later_ &= given_.size() > 1;  // steps
     std::stable_sort(findings_.begin(), findings_.end(),
                      [](const Finding* a, const Finding* b) { return a->place() < b->place(); });
     note_what_follows();

