@@ -50,8 +50,8 @@ std::clock_t work_of(const std::vector<StepWalk>& walks) {
 }
 
 TEST_CASE("verdict: its work grows with the ranks, not with their square") {
-  // 8 times the ranks: 8 times the work where it is linear, and more as they leave the cache; 64 where each is
-  // held against each.
+  // 8 times the ranks: 8 times the work where it is linear, and more as they leave the cache; 64 where each
+  // is held against each.
   const std::clock_t few = work_of(in_all(1024)), many = work_of(in_all(8 * 1024));
   CAPTURE(few, many);
   CHECK(many < 40 * few);
