@@ -34,6 +34,7 @@ for _folder in (HERE / "unseen", HERE / "library", HERE):
 
 import table as table_of_plants  # noqa: E402
 from asking import Model, Question  # noqa: E402
+from commit import this_commit  # noqa: E402
 from judging import FAULT_OUTCOMES, HEALTHY_OUTCOMES, Answer  # noqa: E402
 
 INFINITE = 1e30
@@ -307,7 +308,7 @@ def page_of(
     """`asked`: the names of the questions."""
     counts = Counter(name.split("/")[0] for name in asked)
     tables = ", ".join(f"{counts[table]:,} {words}" for table, words in WORDS.items() if counts[table])
-    commit = table_of_plants.commit()
+    commit = this_commit()
     text = _TOP.format(count=f"{len(asked):,}", tables=tables, commit=commit, options=options)
     named = [mutant for mutant in changes if mutant.split(" ")[0] in numbers]
     if named:

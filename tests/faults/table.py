@@ -20,7 +20,6 @@ import hashlib
 import json
 import multiprocessing
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterable
@@ -33,6 +32,7 @@ if HERE not in sys.path:
     sys.path.insert(0, HERE)
 
 from asking import Question  # noqa: E402
+from commit import this_commit  # noqa: E402
 from judging import FAULT_OUTCOMES, HEALTHY_OUTCOMES, NOTHING, SAME, Answer  # noqa: E402
 from run import Case  # noqa: E402
 
@@ -269,12 +269,7 @@ def identity() -> dict[str, str]:
     native = Path(_core.__file__).parent
     for path in sorted([*native.glob("_core*.so"), *native.glob("**/libmsprobe.so*")]):
         digest.update(path.read_bytes())
-    return {"version": __version__, "commit": commit(), "sha256": digest.hexdigest()[:16]}
-
-
-def commit() -> str:
-    words = ["git", "-C", HERE, "rev-parse", "--short", "HEAD"]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    return {"version": __version__, "commit": this_commit(), "sha256": digest.hexdigest()[:16]}
 
 
 def summary(cells: dict[str, Cell]) -> dict[str, Any]:

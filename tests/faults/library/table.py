@@ -28,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import held_out  # noqa: E402
+from commit import this_commit  # noqa: E402
 from forking import forked  # noqa: E402
 from judging import SAME  # noqa: E402
 from sources import FAULTS  # noqa: E402
@@ -261,7 +262,7 @@ it asks `msprobe diagnose` and judges the answers:
     python tests/faults/library/table.py OUT -o RESULTS --page docs/verdict_library.md
 
 `tests/faults/README.md` says more; `sources.py` and `held_out.py` in `tests/faults/library` have the changed
-lines. Made with msprobe {version}, transformers {transformers}. The other table:
+lines. Made at commit `{commit}` with transformers {transformers}. The other table:
 [planted faults](verdict_table.md).
 
 * Models: Llama with grouped queries, Mixtral, BERT with padding, ResNet, ViT; float32, or all in bfloat16.
@@ -279,7 +280,6 @@ lines. Made with msprobe {version}, transformers {transformers}. The other table
 
 
 def page_of(cells: dict[str, dict[str, dict[str, Any]]]) -> str:
-    import msprobe
     import transformers
 
     def pairs_of(kind: str) -> int:
@@ -294,7 +294,7 @@ def page_of(cells: dict[str, dict[str, dict[str, Any]]]) -> str:
 
     text = _TOP.format(
         faults=pairs_of("faults"), healthy=pairs_of("healthy"),
-        version=msprobe.__version__, transformers=transformers.__version__,
+        commit=this_commit(), transformers=transformers.__version__,
     )  # fmt: skip
     for column in sorted(cells, key=lambda name: name.split("/")[::-1]):
         kind, dtype, mode = (*column.split("/"), "quiet")[:3]

@@ -30,8 +30,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "unseen"), str(HERE.parent)]
 
 from case import AVX2_KERNELS, DEFAULT_KERNELS, FOREACH, NO_MKLDNN, Case, Edits  # noqa: E402
 from cases import SETS  # noqa: E402
+from commit import this_commit  # noqa: E402
 from forking import forked  # noqa: E402
-from held_out import HEALTHY_LIMIT, furthest, judged, this_commit  # noqa: E402
+from held_out import HEALTHY_LIMIT, furthest, judged  # noqa: E402
 from recording import Run, edited, folder_of, is_recorded  # noqa: E402
 from rewrites import REWRITES, rewritten  # noqa: E402
 

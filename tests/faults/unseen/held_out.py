@@ -29,6 +29,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from case import Case  # noqa: E402
 from cases import SETS  # noqa: E402
+from commit import this_commit  # noqa: E402
 from judging import SAME  # noqa: E402
 from recording import Run, folder_of, is_recorded, log_of, numbers_of, record, runs_of  # noqa: E402
 
@@ -62,11 +63,6 @@ def check(out: Path, cases: list[Case]) -> list[str]:
 
 
 # ---- asking
-
-
-def this_commit() -> str:
-    words = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def ask(out: Path, case: Case) -> dict[str, Any]:
