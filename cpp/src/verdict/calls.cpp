@@ -54,7 +54,7 @@ Calls::Calls(const Model& model, const DumpPair& pair, const std::vector<trace::
   find_zones();
   find_mispaired();
   index_items();
-  std::vector<double> gradients;
+  std::vector<double> gradients, clipped;
   for (const Record& record : reference().records()) {
     if (!trace::holds_gradients(reference().name(record))) continue;
     for (const Item& item : reference().items(record)) {
@@ -63,9 +63,15 @@ Calls::Calls(const Model& model, const DumpPair& pair, const std::vector<trace::
   }
   negligible_gradient_ = model.floor_of(std::move(gradients));
   for (const ItemPair& row : pair_.matches.pairs) {
-    if (row.reference && !is_input(pair_.target_item(row).part))
+    if (!row.reference) continue;
+    if (!is_input(pair_.target_item(row).part)) {
       coarsest_unit_ = std::max(coarsest_unit_, unit(row));
+    } else if (zone(row.target_record) == Zone::kClipping) {
+      const Tensor given = tensor(row);
+      if (given.count > 1) clipped.push_back(given.typical);  // single numbers are norms
+    }
   }
+  negligible_in_clipping_ = model.floor_of(std::move(clipped));
 }
 
 void Calls::index_items() {
@@ -314,6 +320,10 @@ Calls::Shapes Calls::shapes(const Run& run, std::uint32_t record, const operator
   call.result = found.result;
   found.terms = operators::term_count(by, call);
   return found;
+}
+
+double Calls::terms_of_forward(const Run& run, std::uint32_t record, const operators::Row& by) const {
+  return shapes(run, run.find(record, trace::Direction::kForward).value_or(record), by).terms;
 }
 
 double Calls::terms(const Run& run, std::uint32_t record, const operators::Row& by, double result) const {

@@ -14,6 +14,16 @@ constexpr int kCallsToLookAt = 4;
 
 }  // namespace
 
+double Effects::in_call(std::uint32_t record, bool decides) const {
+  const Outcome& seen = outcomes_[record];
+  double effect = seen.effect(decides);
+  if (seen.visible < 1 && calls_.model().effect_in_backward) {
+    if (const auto backward = calls_.backward_of(record))
+      effect = std::max(effect, outcomes_[*backward].effect(decides));
+  }
+  return effect;
+}
+
 // No call makes another result of equal tensors and arguments.
 bool Effects::find_same_kernels() const {
   for (std::uint32_t i = 0; i < outcomes_.size(); ++i) {

@@ -44,6 +44,8 @@ class Effects {
   Outcome& operator[](std::uint32_t record) { return outcomes_[record]; }
   const Outcome& operator[](std::uint32_t record) const { return outcomes_[record]; }
 
+  /// In the results of a call, or in those of its backward pass.
+  double in_call(std::uint32_t record, bool decides) const;
   /// Another argument alone makes the results of a call, or those of its backward pass, differ, and what
   /// differs arrives: equal tensors go in, of which no call with equal arguments makes another result.
   bool is_of_argument(std::uint32_t record);

@@ -191,6 +191,10 @@ double Model::unseen(const Place& place) const {
   return error;
 }
 
+Common Model::common(const Place& place) const {
+  return place.rule == Rule::kOperator ? common_of_operator(*this, place) : Common{};
+}
+
 double Model::own_rounding(double unit) const { return by_unit(unit, own, own_of_coarse) * unit; }
 
 double Model::through_calls(double error, double unit) const { return opaque * (error + own_rounding(unit)); }

@@ -38,6 +38,8 @@ Place place_of_call(const Calls& calls, const Run& run, std::uint32_t record, co
   place.is_backward = is_backward(run.name(record));
   place.by = calls.operator_of(run.name(record));
   place.terms = calls.terms(run, record, place.by, tensor.count);
+  if (place.by.terms == operators::Terms::kChannel)
+    place.channel = calls.terms_of_forward(run, record, place.by);
   if (place.is_backward && place.by.gain == Gain::kScaleFree)
     place.normalised = norm_of_result(calls, run, record, tensor.count);
   return place;

@@ -55,6 +55,9 @@ struct Model {
   /// once in 16 times. 0: its distance shows all.
   double unseen(const Place& place) const;
 
+  /// Of a normalisation or the gradient of a sum, and of what was made of it element by element.
+  Common common(const Place& place) const;
+
   /// Rounding of one kernel with results of this unit roundoff.
   double own_rounding(double unit) const;
 

@@ -53,6 +53,35 @@ class OfOperator {
     return allowed;
   }
 
+  Common common() const {
+    if (!model_.common_of_channel) return {};
+    if (place_.channel > 0) {
+      const double units = std::max(shared_units(place_.channel), mean_units());
+      return {unit_ * lost_units() * units, place_.channel};
+    }
+    Common most;
+    // The gradient of a sum goes to all of its terms.
+    if (place_.is_backward && gain_class() == Gain::kSum) {
+      for (const Source& one : place_.sources) {
+        const double error = error_of(one), terms = result_.count / one.tensor.count;
+        if (one.is_saved || terms <= 1) continue;
+        if (error > most.error) most = {error, terms};
+        if (place_.by.keeps == operators::Keeps::kNothing) most.alike = terms;
+      }
+      return most;
+    }
+    if (!only_moves() && !is_by_element()) return most;
+    // What is moved or picked stays what it was.
+    const bool keeps_numbers = only_moves() || gain_class() == Gain::kPicks;
+    for (const Source& one : place_.sources) {
+      if (one.tensor.count != result_.count) continue;
+      const double error = one.common.error * gain_of(one);
+      if (error > most.error) most = {error, one.common.channel, most.alike};
+      if (keeps_numbers && !one.is_saved) most.alike = std::max(most.alike, one.common.alike);
+    }
+    return most;
+  }
+
   // How many times the relative error of this source shows in the result.
   double gain_of(const Source& one) const {
     const double smaller = ratio(one.tensor.norm, result_.norm);
@@ -115,6 +144,9 @@ class OfOperator {
     // Independent errors of n elements move a norm or a mean by sqrt(n) times less. Those of one origin are
     // alike along a row; what the call that made it rounded is not.
     const double errors = errors_of(one);
+    const double of_channels = of_whole_channels(one, error);
+    allowed.magnitude += of_channels;
+    allowed.bias += of_channels / std::sqrt(result_.count);
     const double own = std::min(error, model_.own_rounding(one.tensor.unit));
     const bool is_shared = one.is_shared && model_.shared_rows;
     const double shared = is_shared ? one.aligned > 1 ? error * one.aligned : error - own : 0;
@@ -129,6 +161,16 @@ class OfOperator {
                     std::max(cast / std::sqrt(is_one_number() ? 1 : errors),
                              largest * ratio(result_.largest, result_.norm));
     return {std::isfinite(error) ? gain * (shared + random) / error : gain, error};
+  }
+
+  // A sum over m elements that are off by e together, of k such channels, is off by sqrt(k) m e. In backward,
+  // as the bias in front of a normalisation gets it.
+  double of_whole_channels(const Source& one, double error) const {
+    if (one.common.error == 0 || !place_.is_backward || one.is_saved) return 0;
+    const double summed = one.tensor.count / result_.count;
+    if (summed < one.common.channel || std::fmod(summed, one.common.channel) != 0) return 0;
+    return std::min(one.common.error, error) * std::sqrt(summed * one.common.channel) *
+           ratio(one.tensor.typical, result_.typical);
   }
 
   // Of all sources that are numbers of floating point.
@@ -181,7 +223,7 @@ class OfOperator {
   }
 
   void add_own(Tolerance& allowed, bool any_differs) const {
-    const double rounding = own_units() + sum_units();
+    const double rounding = own_units() + sum_units() + mean_units();
     const double lost = unit_ * std::max(lost_units(), uneven_);
     allowed.own = rounding * lost;
     if (!any_differs) {  // an element of a long sum by as much more as all of them
@@ -192,15 +234,39 @@ class OfOperator {
     double shared = gain_class() == Gain::kScaleFree ? shared_units(place_.terms) : 0;
     // A partial sum that is rounded loses what is small beside it: all sums of one direction are too small.
     if (rounds_partial_sums()) shared += sum_units();
+    if (place_.channel > 0) shared += mean_units() / std::sqrt(std::max(result_.count / place_.channel, 1.0));
     allowed.bias += lost * (by_unit(unit_, model_.bias, model_.bias_of_coarse) + shared +
                             rounding / std::sqrt(independent_errors(result_)));
   }
 
-  // Sums are kept in float32, and rounded once.
+  // Sums are kept in float32, and rounded once. Their roundings are independent, but for terms that are
+  // alike: k of them, added one after another, are all rounded up or all down, so those of n terms make k
+  // sqrt(n / k).
   double sum_units() const {
     const double units =
         rounds_partial_sums() ? model_.sum_rounded : model_.sum * std::min(kFloat32 / unit_, 1.0);
-    return units * std::sqrt(place_.terms);
+    return units * std::sqrt(place_.terms * std::min(alike(), place_.terms));
+  }
+
+  // The gradient of what is normalised: a mean over a channel is taken out of each element. The sum of n
+  // terms is sqrt(n k) times as large as they are, and off by sqrt(n k) roundings of it: so the mean is off
+  // by k roundings of a term.
+  double mean_units() const {
+    const double terms = std::min(alike(), place_.channel);
+    const bool is_sum = std::ranges::none_of(place_.sources, [&](const Source& one) {
+      return !one.is_saved && one.tensor.count == result_.count;
+    });
+    return terms <= 1 || is_sum ? 0 : model_.sum * std::min(kFloat32 / unit_, 1.0) * terms;
+  }
+
+  // How many of the terms of a plain sum in backward are one number.
+  double alike() const {
+    double most = 1;
+    if (!model_.alike_terms || !place_.is_backward || gain_class() == Gain::kProduct) return most;
+    for (const Source& one : place_.sources) {
+      if (!one.is_saved) most = std::max(most, one.common.alike);
+    }
+    return most;
   }
 
   // Gradients of the weights of a normalisation, and of what was looked up, are added up where they stand.
@@ -280,6 +346,8 @@ class OfOperator {
 
   // How many errors of a source count in the norm of the result.
   double errors_of(const Source& one) const {
+    // A part of a tensor, or one that is repeated in part, may have most of the errors.
+    if (model_.part_of_tensor && only_moves() && one.tensor.count != result_.count) return 1;
     const double kept = independent_errors(result_);
     double errors = independent_errors(one.tensor);
     // Of a sum there are as many as there are results.
@@ -354,6 +422,10 @@ Tolerance of_operator(const Model& model, const Place& place) { return OfOperato
 
 double gain_of(const Model& model, const Place& place, const Source& one) {
   return OfOperator(model, place).gain_of(one);
+}
+
+Common common_of_operator(const Model& model, const Place& place) {
+  return OfOperator(model, place).common();
 }
 
 // Where the result is exactly 0 nothing is known of the gain: rounding leaves something of a sum that

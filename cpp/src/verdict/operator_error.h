@@ -18,6 +18,9 @@ Tolerance of_operator(const Model& model, const Place& place);
 /// How many times the relative error of this source of the place shows in the result.
 double gain_of(const Model& model, const Place& place, const Source& one);
 
+/// What its elements are off by together: Model::common().
+Common common_of_operator(const Model& model, const Place& place);
+
 /// a / b, which is as large as two tensors can be apart where b is 0.
 double ratio(double a, double b);
 

@@ -48,6 +48,16 @@ struct Tensor {
 
 Tensor tensor_of(const metrics::TensorFacts& reference, double last_extent = 1);
 
+/// What all elements of a channel of so many are off by together, since a normalisation took the sums over
+/// the channel out of each: by the rounding of these; or since they are the gradient of one sum, as of a
+/// pooling. A sum over the channel does not average it out. Of a plain sum the elements are one number, too:
+/// a sum over so many that are alike rounds all in one direction.
+struct Common {
+  double error = 0;
+  double channel = 0;
+  double alike = 1;
+};
+
 /// Another place that this one is made of.
 struct Source {
   metrics::Distance distance;
@@ -58,6 +68,7 @@ struct Source {
   /// What it may be off by besides, where its distance cannot show it: beside a mask, or where sketches miss
   /// single elements.
   double unseen = 0;
+  Common common;
   std::uint32_t row = kNoPlace;  // whoever made the place knows its name by it
 
   /// What to reckon with.
@@ -84,6 +95,7 @@ struct Place {
   operators::Row by;  // kOperator
   bool is_backward = false;
   double terms = 1;           // kOperator: numbers that each element is the sum of
+  double channel = 0;         // of a normalisation: elements that share its sums; 0: no other
   double normalised = 0;      // of the backward of a normalisation: norm of what was made; 0: not known
   double step = kInfinity;    // kUpdate: how far the reference moved it, as a part of it; infinite: not known
   double extra_rounding = 0;  // kSameValue, and what is moved: in unit roundoffs, where it was scaled or cast

@@ -53,6 +53,8 @@ void CallPlaces::reach(std::uint32_t record, double error) {
 void CallPlaces::keep(const ItemPair& row, const Place& place) {
   has_other_choices_ |= place.tensor.unit == 0 && !is_input(calls_.item(row).part);
   if (const double error = model_.unseen(place); error > 0) unseen_[calls_.index(row)] = error;
+  if (const Common shared = model_.common(place); shared.error > 0 || shared.alike > 1)
+    common_[calls_.index(row)] = shared;
 }
 
 const CallPlaces::Inside* CallPlaces::inside(std::string_view module) const {
@@ -93,12 +95,15 @@ Source CallPlaces::source(const ItemPair& row, bool is_saved) const {
   source.is_saved = is_saved;
   const bool has_origin = before_ != nullptr || !unpaired_.groups().empty();
   source.is_shared = has_origin && !source.distance.equal;
-  std::uint32_t last = source.row;
-  if ((!is_saved || is_input(calls_.item(row).part)) && !unseen_.empty()) {
+  std::uint32_t last = source.row, maker = source.row;
+  if ((!is_saved || is_input(calls_.item(row).part)) && !(unseen_.empty() && common_.empty())) {
     const ItemIndex from = calls_.theirs().flow().source(row.reference.index);
     last = from == kNoItem ? kNoRow : calls_.theirs().row_of(from);
+    // Modules around have the same value behind the call that made it.
+    maker = calls_.theirs().row_of(calls_.theirs().flow().first(row.reference.index));
   }
   if (const auto known = unseen_.find(last); known != unseen_.end()) source.unseen = known->second;
+  if (const auto known = common_.find(maker); known != common_.end()) source.common = known->second;
   return source;
 }
 

@@ -98,6 +98,7 @@ class CallPlaces {
   const ExpectedErrors of_theirs_, of_ours_, rounding_of_theirs_, rounding_of_ours_;
   std::vector<double> reached_;                          // by record
   std::unordered_map<std::uint32_t, double> unseen_;     // by row
+  std::unordered_map<std::uint32_t, Common> common_;     // by row
   std::unordered_map<std::string_view, Inside> inside_;  // by module
   bool has_other_choices_ = false;
   compare::KnownValues gradients_;                    // of parameters, by value

@@ -121,6 +121,27 @@ TEST_CASE("operator: a long sum rounds more, in 16 bits less") {
   CHECK(of_weight(kFloat32, 1e4) - of_weight(kFloat32, 1) == Approx(0.31 * 99));
 }
 
+TEST_CASE("operator: the sum over a channel shows what a normalisation made all of it off by") {
+  // Of 32 channels of 8464 elements: as the bias of a convolution in front of a batch normalisation gets it.
+  Source gradient = source(1e-5, normal(kFloat32, 1, 32 * 8464));
+  const Tensor bias = normal(kFloat32, 92, 32);  // 92: sqrt(8464), as if nothing cancelled
+  const double alone = tolerance(backward_of("conv2d", {gradient}, bias)).magnitude;
+  gradient.common = {1e-6, 8464};
+  CHECK(tolerance(backward_of("conv2d", {gradient}, bias)).magnitude - alone == Approx(92e-6));
+  // Together they are off by no more than at all.
+  gradient.common.error = 1;
+  CHECK(tolerance(backward_of("conv2d", {gradient}, bias)).magnitude - alone == Approx(92e-5));
+  // Two channels, which are off by something else each.
+  gradient.common = {1e-6, 4232};
+  CHECK(tolerance(backward_of("conv2d", {gradient}, bias)).magnitude - alone ==
+        Approx(92e-6 / std::sqrt(2.0)));
+  // A sum over other elements averages it out.
+  const Tensor weight = normal(kFloat32, 92, 4608);
+  const double of_weight = tolerance(backward_of("conv2d", {gradient}, weight)).magnitude;
+  gradient.common = {};
+  CHECK(tolerance(backward_of("conv2d", {gradient}, weight)).magnitude == of_weight);
+}
+
 TEST_CASE(
     "operator: a small channel is off by more of its size, and shows where it has most of the gradient") {
   // Of 64 channels of unit gradients one is a hundred times smaller: |dx| is sqrt(63 + 100^2) / 8 = 12.5
@@ -134,6 +155,83 @@ TEST_CASE(
   CHECK(gain(12.5) == Approx(25));
   CHECK(tolerance(backward_of("batch_norm", {source(1e-6), saved(1e-6)}, normal(kFloat32, 12.5))).magnitude <
         7 * 1e-6);
+}
+
+TEST_CASE("operator: a batch normalisation makes all of a channel off by the rounding of a sum over it") {
+  Place gradient = backward_of("batch_norm", {source()});
+  CHECK(common(gradient).error == 0);  // nothing is known of channels
+  gradient.channel = 1e4;
+  CHECK(common(gradient).error == Approx(0.061 * 100 * kFloat32));
+  CHECK(common(gradient).channel == 1e4);
+}
+
+TEST_CASE("operator: the gradient of a sum makes all terms of it off together") {
+  // A pooling of 12 places, each of which gets the same gradient.
+  const Source pooled = source(1e-6, normal(kFloat32, 1, 512));
+  const Common terms = common(backward_of("sum", {pooled}, normal(kFloat32, 1, 12 * 512)));
+  CHECK(terms.error == 1e-6);
+  CHECK(terms.channel == 12);
+  CHECK(common(backward_of("add", {pooled}, normal(kFloat32, 1, 512))).error == 0);
+}
+
+TEST_CASE("operator: terms of a sum that are alike are rounded in one direction") {
+  // 16 channels of 2048 elements, the gradients of 256 of which are that of one sum.
+  const auto of_batch_norm = [](double alike, Tensor result, double terms) {
+    Source gradient = source(0, normal(kFloat32, 1, 16 * 2048));
+    gradient.common.alike = alike;
+    Place place = backward_of("batch_norm", {gradient}, result);
+    place.terms = terms;
+    place.channel = 2048;
+    return place;
+  };
+  const auto units = [](const Place& place) { return tolerance(place).magnitude / kFloat32; };
+  // Of the bias: a sum over the channel.
+  const Tensor bias = normal(kFloat32, std::sqrt(2048.0), 16);
+  CHECK(units(of_batch_norm(1, bias, 2048)) == Approx(2.9 + 0.31 * std::sqrt(2048.0)));
+  CHECK(units(of_batch_norm(256, bias, 2048)) == Approx(2.9 + 0.31 * std::sqrt(2048.0 * 256)));
+  CHECK(units(of_batch_norm(1e6, bias, 2048)) == Approx(2.9 + 0.31 * 2048));  // no more than there are
+  // Of what is normalised, the mean over a channel is taken out of each.
+  const Tensor all = normal(kFloat32, 1, 16 * 2048);
+  CHECK(units(of_batch_norm(1, all, 1)) == Approx(2.9 + 0.31));
+  CHECK(units(of_batch_norm(256, all, 1)) == Approx(2.9 + 0.31 + 0.31 * 256));
+  CHECK(common(of_batch_norm(256, all, 1)).error == Approx(0.31 * 256 * kFloat32));
+  // Products with other numbers are not alike.
+  Source gradient = source();
+  gradient.common.alike = 256;
+  CHECK(units(backward_of("conv2d", {gradient, saved(0)})) ==
+        units(backward_of("conv2d", {source(), saved(0)})));
+}
+
+TEST_CASE(
+    "operator: the gradient of a plain sum is one number for all terms, until something is made of it") {
+  const auto alike = [](std::string_view name, Source from) {
+    return common(backward_of(name, {std::move(from), saved(0, normal(kFloat32, 1, 12 * 512))},
+                              normal(kFloat32, 1, 12 * 512)))
+        .alike;
+  };
+  const Source pooled = source(0, normal(kFloat32, 1, 512));
+  CHECK(alike("avg_pool2d", pooled) == 12);
+  CHECK(alike("mse_loss", pooled) == 1);  // each term's is another
+  Source one = source(0, normal(kFloat32, 1, 12 * 512));
+  one.common.alike = 12;
+  CHECK(alike("reshape", one) == 12);
+  CHECK(alike("relu", one) == 12);  // it, or 0
+  CHECK(alike("gelu", one) == 1);
+  CHECK(alike("linear", one) == 1);
+}
+
+TEST_CASE("operator: what is made of a channel element by element is off together, too") {
+  Source made = source(1e-6);
+  made.common = {1e-7, 64};
+  CHECK(common(made_by("gelu", {made})).error == Approx(2e-7));  // the gain of a function of single elements
+  CHECK(common(made_by("gelu", {made})).channel == 64);
+  CHECK(common(made_by("reshape", {made})).error == Approx(1e-7));
+  CHECK(common(made_by("linear", {made, source()})).error == 0);  // a sum over others
+  // The gradient of what was computed with such a value.
+  made.is_saved = true;
+  CHECK(common(backward_of("hardswish", {source(), made})).error == Approx(2e-7));
+  made.tensor.count = 2048;  // of another tensor
+  CHECK(common(backward_of("hardswish", {source(), made})).error == 0);
 }
 
 TEST_CASE("operator: what only moves elements rounds nothing") {

@@ -79,6 +79,7 @@ inline double excess(const Distance& distance, const Tolerance& allowed) {
   return kModel.excess(distance, allowed);
 }
 inline double unseen(const Place& place) { return kModel.unseen(place); }
+inline Common common(const Place& place) { return kModel.common(place); }
 
 inline bool is_suspect(const Place& place, const Distance& distance) {
   return excess(distance, tolerance(place)) >= 1;
