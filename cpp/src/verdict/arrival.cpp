@@ -110,12 +110,12 @@ Arrival arrival(const Calls& calls, const ItemPair& row, const metrics::Distance
   const bool is_given = is_input(item.part) && !is_backward(call) && !trace::holds_gradients(call);
   if (!(is_given && is_first_step) && has_gradients(calls, row.target_record)) return Arrival::kNowhere;
   if (item.requires_grad.value_or(false)) return Arrival::kNowhere;
+  const ItemIndex made = calls.ours().flow().source(row.target);
+  if (made != kNoItem && has_gradients(calls, calls.ours().flow().record(made))) return Arrival::kNowhere;
   // Clipping may take away what gradients are off by, where they are reduced or scaled by hand.
   if (calls.is_after_backward(row.target_record) || !calls.model().later) return Arrival::kArrives;
-  const ItemIndex made = calls.ours().flow().source(row.target);
-  if (made == kNoItem && is_given && !calls.is_taken_elsewhere(row)) return Arrival::kArrives;
-  if (made == kNoItem) return Arrival::kLater;
-  return has_gradients(calls, calls.ours().flow().record(made)) ? Arrival::kNowhere : Arrival::kLater;
+  const bool is_data = made == kNoItem && is_given && !calls.is_taken_elsewhere(row);
+  return is_data ? Arrival::kArrives : Arrival::kLater;
 }
 
 }  // namespace msprobe::verdict

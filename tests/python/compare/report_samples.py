@@ -63,6 +63,7 @@ _EMPTY: dict[str, Any] = {
     **dict.fromkeys(("last_agreeing", "first_differing", "stranger"), ""),
     "divided_otherwise": False,
     "arriving": math.inf,
+    "losses_agree": False,
     "other_names": {},
     "given": {},
     "has_state": False,
@@ -102,6 +103,7 @@ def finding(**changes: Any) -> Finding:
         "is_of_reference": False,
         "exact_before": True,
         "is_hidden": False,
+        "counts_later": False,
         **changes,
     }
     if "reason" in values:  # whatever a name is, it stands in the sentence
