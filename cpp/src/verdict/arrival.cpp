@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "base/non_finite.h"
 #include "verdict/state_entry.h"
@@ -59,24 +60,27 @@ double arriving_gradients(const Calls& calls, const Json& target, const Json& re
   return largest;
 }
 
-// What each backward pass of a run begins at: the result of the last call in front of it that a gradient goes
-// through.
+// The last forward call of these records that a gradient goes through.
+static std::optional<std::uint32_t> last_call(const Run& run, std::uint32_t begin, std::uint32_t end) {
+  for (std::uint32_t i = end; i-- > begin;) {
+    if (!trace::holds_gradients(run.name(i)) && run.find(i, trace::Direction::kBackward)) return i;
+  }
+  return std::nullopt;
+}
+
+// What each backward pass of a run begins at: the result of the last such call in front of it.
 static std::vector<ItemIndex> losses(const Run& run) {
   std::vector<ItemIndex> found;
-  std::optional<std::uint32_t> last;
+  std::uint32_t begin = 0;  // behind the last backward call
   for (std::uint32_t i = 0; i < run.trace.records().size(); ++i) {
-    if (trace::holds_gradients(run.name(i))) continue;
-    if (!is_backward(run.name(i))) {
-      if (run.find(i, trace::Direction::kBackward)) last = i;
-      continue;
-    }
+    if (trace::holds_gradients(run.name(i)) || !is_backward(run.name(i))) continue;
+    const auto last = last_call(run, std::exchange(begin, i + 1), i);
     if (!last) continue;
     const Record& record = run.trace.records()[*last];
     for (ItemIndex item = record.first_item; item < record.first_item + record.item_count; ++item) {
       const Item& one = run.trace.all_items()[item];
       if (one.kind == Item::Kind::kTensor && !is_input(one.part)) found.push_back(item);
     }
-    last.reset();
   }
   return found;
 }

@@ -14,9 +14,6 @@ namespace {
 using operators::Gain;
 using operators::Keeps;
 
-// No two tensors are farther apart.
-constexpr double kMost = 2;
-
 bool is_tensor(const Item& item) { return item.kind == Item::Kind::kTensor; }
 
 // Of the forward call of a backward one: the result with so many elements.
@@ -31,6 +28,12 @@ double norm_of_result(const Calls& calls, const Run& run, std::uint32_t backward
 }
 
 }  // namespace
+
+bool is_source(const Item& item, bool is_saved, Keeps keeps) {
+  if (!is_tensor(item)) return false;
+  if (!is_saved || keeps == Keeps::kFactors) return is_input(item.part);
+  return keeps != Keeps::kNothing || metrics::unit_roundoff(item.element_type()) == 0;
+}
 
 Place place_of_call(const Calls& calls, const Run& run, std::uint32_t record, const Tensor& tensor,
                     std::vector<Source> sources) {
@@ -83,7 +86,7 @@ ExpectedErrors::Known ExpectedErrors::measured(std::uint32_t row, const Earlier&
   const auto hidden = earlier.unseen.find(row);
   const double unseen = hidden == earlier.unseen.end() ? 0 : hidden->second;
   const Distance& apart = calls_.distance(calls_.row(row));
-  return {std::min(std::max(apart.expected, unseen), kMost), std::min(apart.most_bias(), kMost), row};
+  return {std::min(std::max(apart.expected, unseen), kFarthest), std::min(apart.most_bias(), kFarthest), row};
 }
 
 // A parameter, what an optimizer left behind, or what an unseen call made.
@@ -93,7 +96,8 @@ ExpectedErrors::Known ExpectedErrors::given(std::uint32_t record, const Item& it
   const metrics::TensorFacts facts = trace::facts_of(run_.trace, item);
   const Distance* known = earlier.step != nullptr ? earlier.step->updated.find(facts) : nullptr;
   if (known == nullptr) known = parameters().find(facts);
-  if (known != nullptr) return {std::min(known->expected, kMost), std::min(known->most_bias(), kMost)};
+  if (known != nullptr)
+    return {std::min(known->expected, kFarthest), std::min(known->most_bias(), kFarthest)};
   // A gradient that no call made is a sum of those before.
   const bool is_made = !parameters().empty() && item.requires_grad.value_or(false);
   const double error =
@@ -121,8 +125,8 @@ ExpectedErrors::Known ExpectedErrors::made(std::uint32_t record, const Item& ite
   const Place place = place_of_call(calls_, run_, record, tensor, std::move(sources));
   const Tolerance allowed = calls_.model().tolerance(place);
   if (!std::isfinite(allowed.magnitude)) return {largest.error, largest.error, largest.row};
-  largest.error = std::min(std::max(largest.error, allowed.magnitude / kMargin), kMost);
-  largest.bias = std::min(allowed.bias / kMargin, kMost);
+  largest.error = std::min(std::max(largest.error, allowed.magnitude / kMargin), kFarthest);
+  largest.bias = std::min(allowed.bias / kMargin, kFarthest);
   return largest;
 }
 
@@ -131,9 +135,7 @@ void ExpectedErrors::add_sources(std::uint32_t record, bool is_saved, std::vecto
   const Keeps keeps = is_saved ? calls_.operator_of(run_.name(record)).keeps : Keeps::kAll;
   for (ItemIndex i = one.first_item; i < one.first_item + one.item_count; ++i) {
     const Item& item = run_.trace.all_items()[i];
-    if (!is_tensor(item) || !(is_saved || is_input(item.part))) continue;
-    if (keeps == Keeps::kFactors && !is_input(item.part)) continue;
-    if (keeps == Keeps::kNothing && metrics::unit_roundoff(item.element_type()) > 0) continue;
+    if (!is_source(item, is_saved, keeps)) continue;
     found.push_back(source(i, item));
     found.back().is_saved = is_saved;
   }

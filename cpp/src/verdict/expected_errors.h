@@ -24,6 +24,10 @@ struct Earlier {
   const std::unordered_map<std::uint32_t, double>& unseen;  // by row: what its distance cannot show
 };
 
+/// Whether the tensor `item` goes into a call, or (`is_saved`) is kept of a forward call for its backward
+/// one.
+bool is_source(const Item& item, bool is_saved, operators::Keeps keeps);
+
 /// A result of one call, made of these sources, as a run has it.
 Place place_of_call(const Calls& calls, const Run& run, std::uint32_t record, const Tensor& tensor,
                     std::vector<Source> sources);

@@ -14,7 +14,8 @@ Measured Findings::measure(Place place, const metrics::Distance& apart, bool cou
                            const std::function<std::string()>& name) {
   Measured measured{apart, std::move(place), {}, counts};
   measured.allowed = model_.tolerance(measured.place);
-  measured.strength = counts ? model_.excess(apart, measured.allowed) : 0;
+  measured.excess = model_.excess(apart, measured.allowed);
+  measured.strength = counts ? measured.excess : 0;
   if (measured.strength < 1 && measured.strength > walk_.closest.value)
     walk_.closest = {measured.strength, name()};
   if (observer_) observer_({name(), apart, measured.strength, explain(measured)});

@@ -30,7 +30,8 @@ struct Measured {
   Place place;
   Tolerance allowed;
   bool counts = true;   // something comes of it
-  double strength = 0;  // 1 and more is suspect
+  double excess = 0;    // 1 and more is beyond the tolerance, whatever comes of it
+  double strength = 0;  // the same of what counts: 1 and more is suspect
   double later = 0;     // the same, where something may come of it in a later step
 };
 
@@ -58,7 +59,6 @@ class Findings {
   /// Nothing where the numbers are equal.
   void add_counts(Phase phase, const std::string& name, const std::string& what, std::size_t ours,
                   std::size_t theirs);
-  Finding& last() { return walk_.findings.back(); }
   const Model& model() const noexcept { return model_; }
   /// In the order of execution.
   void sort();

@@ -16,9 +16,8 @@ using operators::Gain;
 
 const double kFloat32 = metrics::unit_roundoff(DType::kFloat32);
 
-// No two tensors are farther apart than 2, which is one rounding of a term in float32 there: a gain that is
-// larger says no more.
-const double kMostGain = 2 / kFloat32;
+// What takes one rounding of a term in float32 that far: a gain that is larger says no more.
+const double kMostGain = kFarthest / kFloat32;
 
 double at_most(double gain) { return std::clamp(gain, 1.0, kMostGain); }
 

@@ -8,6 +8,9 @@
 
 namespace msprobe::verdict {
 
+/// No two tensors are farther apart, in parts of the larger one (the triangle inequality).
+inline constexpr double kFarthest = 2;
+
 /// A tolerance is so many times what is expected of one call. Where several follow each other that are not
 /// measured one by one, it is allowed for once, behind the last.
 inline constexpr double kMargin = 2;

@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/non_finite.h"
-
 namespace msprobe::verdict {
 namespace {
 
@@ -54,17 +52,11 @@ struct Members {
   std::map<std::string, const Json*, std::less<>> group_of;
 };
 
-bool have_same_groups(const Json& ours, const Json& theirs) {
-  const auto &a = ours.items(), &b = theirs.items();
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Json& one, const Json& other) {
-    return one["parameters"] == other["parameters"];
-  });
-}
-
-bool have_same_settings(const Json& ours, const Json& theirs) {
-  const auto &a = ours.items(), &b = theirs.items();
+// `part`: of each group.
+bool have_same(std::string_view part, const Json& groups, const Json& others) {
+  const auto &a = groups.items(), &b = others.items();
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const Json& one, const Json& other) { return one["hyper"] == other["hyper"]; });
+                    [&](const Json& one, const Json& other) { return one[part] == other[part]; });
 }
 
 class Settings {
@@ -73,21 +65,19 @@ class Settings {
 
   void compare(const Json& ours, const Json& theirs) {
     const Json &groups = ours["groups"], &others = theirs["groups"];
-    const bool are_in_same_groups = have_same_groups(groups, others);
+    const bool are_in_same_groups = have_same("parameters", groups, others);
     if (!(ours["class"] == theirs["class"])) {
-      add("class", ours["class"], theirs["class"]);
-      if (found_.model().class_of_optimizer && are_in_same_groups && have_same_settings(groups, others)) {
-        // One that somebody wrote may do what torch's does: its steps tell.
-        found_.last().effect = kNaN;
-        are_same_ = true;
-      }
+      Finding& finding = tell("class", ours["class"], theirs["class"]);
+      const bool has_same_settings = are_in_same_groups && have_same("hyper", groups, others);
+      // One that somebody wrote may do what torch's does: its steps tell.
+      if (!found_.model().class_of_optimizer || !has_same_settings) is_other(finding);
     }
     if (!are_in_same_groups) return by_parameter(groups, others);
     for (std::size_t g = 0; g < groups.items().size(); ++g) {
       for_each_differing(groups.items()[g]["hyper"], others.items()[g]["hyper"],
                          "groups." + std::to_string(g),
                          [&](const std::string& key, const Json& a, const Json& b) {
-                           if (!is_same_rule(key)) add(key, a, b);
+                           if (!is_same_rule(key)) is_other(tell(key, a, b));
                          });
     }
   }
@@ -95,9 +85,9 @@ class Settings {
   bool are_same() const { return are_same_; }
 
  private:
-  void add(const std::string& name, const Json& ours, const Json& theirs) {
-    is_other(found_.add_values(FindingKind::kOptimizerSetting, Phase::kOptimizerSetting, "optimizer." + name,
-                               Reason::kOptimizerSetting, {name}, shown(ours), shown(theirs)));
+  Finding& tell(const std::string& name, const Json& ours, const Json& theirs) {
+    return found_.add_values(FindingKind::kOptimizerSetting, Phase::kOptimizerSetting, "optimizer." + name,
+                             Reason::kOptimizerSetting, {name}, shown(ours), shown(theirs));
   }
 
   void is_other(Finding& finding) {

@@ -119,9 +119,7 @@ bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<So
   const Item* const bias = keeps == Keeps::kFactors && model_.added_bias ? added_bias(record) : nullptr;
   for (const ItemPair& row : calls_.rows_of(record)) {
     const Item& item = calls_.item(row);
-    if (!is_tensor(item) || !(is_saved || is_input(item.part)) || calls_.says_nothing(row)) continue;
-    if (keeps == Keeps::kFactors && (!is_input(item.part) || &item == bias)) continue;
-    if (keeps == Keeps::kNothing && metrics::unit_roundoff(item.element_type()) > 0) continue;
+    if (!is_source(item, is_saved, keeps) || &item == bias || calls_.says_nothing(row)) continue;
     if (row.reference) {
       found.push_back(source(row, is_saved));
     } else {

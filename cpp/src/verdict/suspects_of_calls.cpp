@@ -102,7 +102,7 @@ class Walk {
     const Arrival arriving = arrival(row, apart);
     Measured measured = found_.measure(std::move(place), apart, arriving == Arrival::kArrives,
                                        [&] { return calls_.item_name(row); });
-    if (arriving == Arrival::kLater) measured.later = model_.excess(apart, measured.allowed);
+    if (arriving == Arrival::kLater) measured.later = measured.excess;
     return measured;
   }
 
@@ -239,13 +239,13 @@ class Walk {
       return;
     }
     const InputPlace input = places_.input(row);
-    is_same_work_ &= !input.place.sources.empty() && !calls_.is_taken_elsewhere(row);  // no other data
+    const bool is_taken_elsewhere = calls_.is_taken_elsewhere(row);
+    is_same_work_ &= !input.place.sources.empty() && !is_taken_elsewhere;  // no other data
     const Measured measured = measure(row, input.place, apart);
     places_.keep(row, input.place);
     const ItemIndex ours = calls_.ours().origin(row.target);
     effects_[record].has_other_tensors |=
-        model_.another_tensor &&
-        (model_.excess(apart, measured.allowed) >= 1 || calls_.is_taken_elsewhere(row));
+        model_.another_tensor && (measured.excess >= 1 || is_taken_elsewhere);
     // The training state has what goes into an optimizer by its names, and knows what is negligible (R7).
     if (model_.optimizer_by_state && has_state_ && calls_.parent(record) == "optimizer") return;
     const bool is_told = note_unpaired(row, input, ours, measured.strength) || measured.strength < 1;

@@ -133,6 +133,7 @@ TEST_CASE("calls of one run: off by what the catalogue expects of them, one afte
   const auto [magnitude, error] = chain(0.01, 0.9357);  // what one call makes of an error, and not twice that
   CHECK(magnitude == Approx(2 * error).epsilon(0.1));
   CHECK(chain(1e-6, 1234.5).first > 100 * chain(1e-6, 0.9357).first);  // small divisors
+  CHECK(chain(0.01, 1e12).first == 2 * 2);  // no two tensors are farther apart than 2
 }
 
 TEST_CASE("calls of one run: the target may round as the reference does, and no more coarsely") {

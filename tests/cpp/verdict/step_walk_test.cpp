@@ -10,42 +10,18 @@
 
 #include "catch.h"
 #include "verdict/places.h"
-#include "verdict/state_entry.h"
 #include "verdict/steps.h"
 
 using namespace msprobe;
 using compare::Finding;
 using compare::FindingKind;
 using compare::StepWalk;
-using places::kBFloat16;
 using places::kFloat32;
 using steps::call;
-using steps::entry;
+using steps::found;
 using steps::number;
 using steps::tensor;
 using steps::walk;
-
-namespace {
-
-const Finding* found(const StepWalk& walk, FindingKind kind) {
-  const auto one = std::find_if(walk.findings.begin(), walk.findings.end(),
-                                [&](const Finding& finding) { return finding.kind == kind; });
-  return one == walk.findings.end() ? nullptr : &*one;
-}
-
-std::string gradients(const std::string& weight, const std::string& bias) {
-  return R"({"w": )" + weight + R"(, "b": )" + bias + "}";
-}
-
-// A step of the training state, with what the gradients are behind backward() and at the optimizer.
-std::string state(const std::string& made, const std::string& at_optimizer, const std::string& more = "") {
-  return R"("backward": [{"after_reduction": )" + made + R"(}], "gradients_at_optimizer": [{"gradients": )" +
-         at_optimizer + "}]" + more;
-}
-
-}  // namespace
-
-// ---- the whole
 
 TEST_CASE("step: a model that is computed once is off by no more than 256 roundings") {
   const auto parted = [](double roundings) {
@@ -80,8 +56,6 @@ TEST_CASE("step: what has next to nothing in common with the reference is noted"
   CHECK_FALSE(stranger(0.2).empty());
 }
 
-// ---- modules
-
 TEST_CASE("module: what its parameters are off by goes into it, as what it is given does") {
   const double moved = 1e-4;
   // `by`: what the parameter of the layer inside is off by; what comes out of both is off by `moved`.
@@ -105,24 +79,6 @@ TEST_CASE("module: what its parameters are off by goes into it, as what it is gi
   };
   CHECK(effect_of_lone_call(3 * moved) < 1);
   CHECK(effect_of_lone_call(0) > 1);
-}
-
-// ---- numbers of the program
-
-TEST_CASE("averaged weights: made of what they were, and of the weights as the optimizer left them") {
-  // The bias of a key, say: its gradient is 0 but for rounding, and the optimizer moves it in any direction.
-  const auto state_of = [](double parameter, double average, const std::string& name) {
-    return "\"parameters\": {\"key.bias\": " + entry({parameter}) + "}, \"buffers\": {\"" + name +
-           "\": " + entry({average}) + "}";
-  };
-  const auto is_found = [&](double parameter, double average, const std::string& name) {
-    const StepWalk before = walk({"", state_of(1, 1, name)}, {"", state_of(1, 1, name)});
-    const StepWalk step = walk({"", state_of(parameter, average, name)}, {"", state_of(1, 1, name)}, &before);
-    return found(step, FindingKind::kBuffer) != nullptr;
-  };
-  CHECK_FALSE(is_found(1.5, 1.4, "average.key.bias"));
-  CHECK(is_found(1.5, 1.4, "running_mean"));           // no average of it
-  CHECK(is_found(1 + 1e-6, 1.4, "average.key.bias"));  // other shares of old and new
 }
 
 TEST_CASE("number: one that is off by its rounding to float32 is the same") {
@@ -155,227 +111,6 @@ TEST_CASE("number: one of an optimizer that everything before does not explain i
   CHECK_FALSE(is_another(20 * kFloat32, 0));
   CHECK(is_another(32 * kFloat32, 0));
   CHECK_FALSE(is_another(32 * kFloat32, 1e-3));
-}
-
-// ---- gradients between the backward pass and the optimizer
-
-TEST_CASE("clipping: what one of the runs does to all gradients is named, whatever function does it") {
-  const std::string made = gradients(entry({1}), entry({2}));
-  const auto told = [&](const std::string& target, const std::string& reference) {
-    const StepWalk step = walk({"", state(made, target)}, {"", state(made, reference)});
-    const Finding* const clipping = found(step, FindingKind::kClipping);
-    return clipping == nullptr ? std::string() : text_of(clipping->because);
-  };
-  const std::string quarter = gradients(entry({0.25}), entry({0.5})),
-                    half = gradients(entry({0.5}), entry({1}));
-  CHECK(told(made, quarter) ==
-        "between backward() and the optimizer the gradients are unchanged (reference: scaled); their norm is "
-        "multiplied by 1 (reference: 0.25)");
-  CHECK_THAT(told(half, quarter), Catch::Matchers::Contains("are scaled (reference: scaled)"));
-  CHECK_THAT(told(made, gradients(entry({1}), entry({0.5}))),
-             Catch::Matchers::Contains("are unchanged (reference: changed)"));
-  CHECK(told(quarter, quarter).empty());
-  CHECK(told(made, made).empty());
-}
-
-TEST_CASE("clipping: by hand it is several calls, and all gradients are multiplied by one number") {
-  const std::string made = gradients(entry({1}), entry({2}));
-  const auto is_found = [&](double off) {
-    const std::string clipped = gradients(entry({0.5}), entry({1}));
-    const std::string by_hand = gradients(entry({0.5 * (1 + off)}), entry({1 + off}));
-    const std::string call_of_torch =
-        R"("clipping": [{"function": "clip_grad_norm_", "arguments": {}, "before": )" + made +
-        R"(, "after": )" + clipped + "}]";
-    const StepWalk step = walk({"", state(made, by_hand)}, {"", state(made, clipped, ", " + call_of_torch)});
-    const Finding* const clipping = found(step, FindingKind::kClipping);
-    REQUIRE(clipping != nullptr);
-    return clipping->effect >= 1 || found(step, FindingKind::kGradient) != nullptr;
-  };
-  CHECK_FALSE(is_found(10 * kFloat32));
-  CHECK(is_found(100 * kFloat32));
-}
-
-TEST_CASE("gradients: of several backward passes, each parameter has that of the last one that reached it") {
-  const auto run = [](double off) {
-    const std::string both = gradients(entry({1 + off}), entry({2})),
-                      one = R"({"w": null, "b": )" + entry({3}) + "}";
-    return steps::Run{"", R"("backward": [{"after_reduction": )" + both + R"(}, {"after_reduction": )" + one +
-                              R"(}], "gradients_at_optimizer": [{"gradients": )" +
-                              gradients(entry({1 + off}), entry({3})) + "}]"};
-  };
-  const StepWalk step = walk(run(1e-3), run(0));
-  CHECK(std::ranges::none_of(step.findings,
-                             [](const Finding& one) { return one.phase == compare::Phase::kAtOptimizer; }));
-}
-
-TEST_CASE("clipping: a call that is given no gradient clips nothing") {
-  const auto clipping = [](const std::string& given) {
-    return R"("clipping": [{"function": "clip_grad_norm_", "arguments": {}, "before": )" + given +
-           R"(, "after": )" + given + "}]";
-  };
-  const StepWalk step = walk({"", clipping("{}")}, {"", clipping(R"({"w": )" + entry() + "}")});
-  const Finding* const missing = found(step, FindingKind::kClipping);
-  REQUIRE(missing != nullptr);
-  CHECK(text_of(missing->because) == "gradients are clipped 0 times (reference: 1)");
-}
-
-TEST_CASE("clipping: a gradient that is 0 but for rounding is as negligible where it is clipped") {
-  const auto run = [](double small) {  // the scale of the loss, 4096, was taken out
-    const std::string made = R"("Module.a.Linear.parameters_grad": {"weight": [)" + tensor({4096}) + "]}, ";
-    return steps::Run{call("Functional.linear.0.forward", tensor(), tensor()) + ", " + made +
-                          call("Functional.linear.0.backward", tensor(), tensor({2})) + ", " +
-                          call("Torch._foreach_norm.0.forward",
-                               tensor({1}) + ", " + tensor({1}) + ", " + tensor({small}), number(1)),
-                      "", R"("Torch._foreach_norm.0.forward": "clip_grad")"};
-  };
-  CHECK(walk(run(1.5e-9), run(1e-9)).findings.empty());
-  CHECK_FALSE(walk(run(0.15), run(0.1)).findings.empty());
-}
-
-TEST_CASE("gradients agree: within 3 x half of the digits of the dtype that is computed in") {
-  const auto agree = [](std::string_view dtype, double limit, double share) {
-    // Statistics tell a distance to a factor: one of `share` of the limit at least, by trying.
-    double off = limit;
-    const auto low = [&](double by) {
-      const std::string ours = R"("x": )" + entry({1 + by, dtype}), theirs = R"("x": )" + entry({1, dtype});
-      const auto a = steps::state_of({"", ours}), b = steps::state_of({"", theirs});
-      return verdict::entry_distance(a->root["x"], b->root["x"]).low;
-    };
-    while (low(off) > share * limit) off *= 0.98;
-    while (low(off) < share * limit) off *= 1.01;
-    const std::string ours = R"({"w": )" + entry({1 + off, dtype}) + "}",
-                      theirs = R"({"w": )" + entry({1, dtype}) + "}";
-    return walk({"", state(ours, ours)}, {"", state(theirs, theirs)}).gradients_agree();
-  };
-  CHECK(agree("float32", 3 * std::sqrt(kFloat32), 0.9));
-  CHECK_FALSE(agree("float32", 3 * std::sqrt(kFloat32), 1.1));
-  CHECK(agree("bfloat16", 3 * std::sqrt(kBFloat16), 0.9));
-  CHECK_FALSE(agree("bfloat16", 3 * std::sqrt(kBFloat16), 1.1));
-}
-
-TEST_CASE("optimizer: what its calls get is judged by the training state, where there is one") {
-  const auto run = [](double size, const std::string& state) {
-    return steps::Run{call("Tensor.mul_.0.forward", tensor({size}) + ", " + number(0.9), tensor({size})),
-                      state, R"("Tensor.mul_.0.forward": "optimizer", "optimizer": null)"};
-  };
-  const auto is_found = [&](const std::string& state) {
-    return !walk(run(1.5, state), run(1, state)).findings.empty();
-  };
-  CHECK(is_found(""));
-  CHECK_FALSE(is_found(R"("parameters": {})"));
-}
-
-TEST_CASE(
-    "optimizer: a state that holds steps is off by steps of single elements, one of gradients by theirs") {
-  const auto is_found = [](std::string_view optimizer, double gradient) {
-    const auto run = [&](double by, double size) {
-      const std::string made = R"({"w": )" + entry({by}) + "}";
-      return steps::Run{"", state(made, made,
-                                  R"(, "optimizer": [{"class": "torch.optim.)" + std::string(optimizer) +
-                                      R"(", "groups": [], "state_before": {}, "state_after": {"w": )"
-                                      R"({"momentum_buffer": )" +
-                                      entry({size}) + "}}}]")};
-    };
-    return found(walk(run(gradient, 1.001), run(1, 1)), FindingKind::kOptimizerState) != nullptr;
-  };
-  CHECK(is_found("SGD", 1 + 2e-6));
-  CHECK_FALSE(is_found("RMSprop", 1 + 2e-6));
-  CHECK(is_found("RMSprop", 1));  // of equal gradients
-}
-
-TEST_CASE("update: of equal gradients a step is the same, whatever calls make it") {
-  const auto is_found = [](double gradient) {
-    const auto run = [](double by, double moved) {
-      const std::string made = R"({"w": )" + entry({by}) + "}";
-      return steps::Run{
-          call("Tensor.sub_.0.forward", tensor({1}) + ", " + tensor({moved - 1}), tensor({moved})),
-          state(made, made,
-                R"(, "parameters": {"w": )" + entry({1}) +
-                    R"(}, "optimizer": [{"class": "Own", "groups": )"
-                    R"([{"parameters": ["w"]}], "state_before": {}, "state_after": {}}])")};
-    };
-    const auto after = [](double size) {
-      return steps::Run{"", R"("parameters": {"w": )" + entry({size}) + "}"};
-    };
-    const StepWalk before = walk(run(gradient, 1.02), run(1, 1.01));
-    return found(walk(after(1.02), after(1.01), &before), FindingKind::kWeight) != nullptr;
-  };
-  CHECK(is_found(1));
-  CHECK_FALSE(is_found(1 + 2e-6));  // which may be of any size where the rule divides by it
-}
-
-TEST_CASE("optimizers: each step is held against that of the same parameters, in any order and number") {
-  // Words of optimizers: the parameter that each has, and its rate.
-  const auto is_found = [](const std::string& ours, const std::string& theirs) {
-    const auto run = [](const std::string& steps) {
-      std::string all;
-      for (std::size_t i = 0; i < steps.size(); i += 2)
-        all += std::string(i == 0 ? "" : ", ") + R"({"class": "Own", "groups": [{"parameters": [")" +
-               steps[i] + R"("], "hyper": {"lr": )" + steps[i + 1] + "}}]}";
-      return steps::Run{"", R"("optimizer": [)" + all + "]"};
-    };
-    return found(walk(run(ours), run(theirs)), FindingKind::kOptimizerSetting) != nullptr;
-  };
-  CHECK_FALSE(is_found("a1b2", "b2a1"));
-  CHECK_FALSE(is_found("a1a2b3", "b3a1a2"));
-  CHECK(is_found("a1a2", "a2a1"));
-  CHECK(is_found("a1b2", "b1a2"));
-}
-
-TEST_CASE("input: what another call of a model is given may be a result, and is no data then") {
-  const auto is_found = [](double given) {
-    const auto run = [&](double made, double again) {
-      return steps::Run{call("Functional.silu.0.forward", tensor({7}), tensor({made})),
-                        R"("inputs": [{"tensors": {"x": )" + entry({7}) + R"(}}, {"tensors": {"state": )" +
-                            entry({again}) + "}}]"};
-    };
-    return found(walk(run(1.1, 1.1 * given), run(1, given)), FindingKind::kInputData) != nullptr;
-  };
-  CHECK_FALSE(is_found(1));
-  CHECK(is_found(2));
-}
-
-TEST_CASE("input: data of a later step may be made with the model, and integers are read") {
-  const auto is_found = [](std::string_view dtype, double weight, double off, bool is_later) {
-    const auto run = [&](double given, double by) {
-      return steps::Run{"", R"("parameters": {"w": )" + entry({1 + by}) +
-                                R"(}, "inputs": [{"tensors": {"x": )" + entry({1 + given, dtype}) + "}}]"};
-    };
-    const StepWalk before;
-    const StepWalk step = walk(run(off, weight), run(0, 0), is_later ? &before : nullptr);
-    return found(step, FindingKind::kInputData) != nullptr;
-  };
-  CHECK(is_found("float32", 0, 1e-4, true));
-  CHECK_FALSE(is_found("float32", 1e-4, 1e-4, true));
-  CHECK(is_found("float32", 1e-4, 0.5, true));
-  CHECK(is_found("float32", 1e-4, 1e-4, false));
-  CHECK(is_found("int64", 1e-4, 1, true));
-}
-
-TEST_CASE("input: where one run calls the model more often, its later calls are given something else") {
-  const auto is_found = [](double first, bool is_called_again) {
-    const auto run = [](double one, double other, bool again) {
-      const auto given = [](double value) { return R"({"tensors": {"x": )" + entry({value}) + "}}"; };
-      return steps::Run{"", R"("inputs": [)" + given(one) + ", " + given(other) +
-                                (again ? ", " + given(5) : std::string()) + "]"};
-    };
-    return found(walk(run(first, 3, is_called_again), run(1, 5, false)), FindingKind::kInputData) != nullptr;
-  };
-  CHECK(is_found(1, false));
-  CHECK_FALSE(is_found(1, true));
-  CHECK(is_found(2, true));
-}
-
-TEST_CASE("update: a step is that of another rule beyond 3 x 9 times what rounding allows") {
-  const auto is_other = [](double off) {
-    const auto optimizer = [](double by) {
-      return R"("optimizer": [{"class": "A", "groups": [], "update": {"off": )" + std::to_string(by) +
-             R"(, "rule": "Adam", "of": "exp_avg", "parameter": "w"}}])";
-    };
-    return found(walk({"", optimizer(off)}, {"", optimizer(1)}), FindingKind::kUpdate) != nullptr;
-  };
-  CHECK_FALSE(is_other(20));
-  CHECK(is_other(30));
 }
 
 TEST_CASE("argument: one that differs is judged by its call, though another tensor of it has another shape") {
@@ -469,17 +204,6 @@ TEST_CASE("argument: a number that multiplies another tensor is no number of its
   };
   CHECK(is_cause(false));
   CHECK_FALSE(is_cause(true));
-}
-
-TEST_CASE("gradients: none, and one of zeros, are the same") {
-  const auto is_found = [](double size) {
-    const std::string weight = entry({1}), made = gradients(weight, weight);
-    const StepWalk step = walk({"", state(made, gradients(weight, entry({size})))},
-                               {"", state(made, gradients(weight, "null"))});
-    return !step.findings.empty();
-  };
-  CHECK(is_found(1));
-  CHECK_FALSE(is_found(0));
 }
 
 TEST_CASE("result: one that the other run has not at all is no other result, whichever run has it") {
@@ -611,58 +335,6 @@ TEST_CASE("collective: what is received is as far off as what others send") {
   CHECK(is_accused(0));
 }
 
-TEST_CASE("optimizer: another class with the same settings is a cause where its step is another one") {
-  const auto is_cause = [](std::string_view name, double rate, double stepped) {
-    const auto run = [](double weight, std::string_view of, double lr) {
-      const std::string given = R"("gradients_at_optimizer": [{"gradients": {"w": )" + entry({5}) + "}}], ";
-      return steps::Run{"", given + R"("parameters": {"w": )" + entry({weight}) +
-                                R"(}, "optimizer": [{"class": ")" + std::string(of) +
-                                R"(", "groups": [{"parameters": ["w"], "hyper": {"lr": )" +
-                                std::to_string(lr) + "}}]}]"};
-    };
-    std::vector<StepWalk> both = {walk(run(1, name, rate), run(1, "torch.optim.SGD", 1))};
-    both.push_back(walk(run(stepped, name, rate), run(2, "torch.optim.SGD", 1), &both.front()));
-    for (std::size_t i = 0; i < both.size(); ++i) {
-      both[i].step = static_cast<int>(i);
-      for (Finding& one : both[i].findings) one.step = both[i].step;
-    }
-    const StepWalk* const walks[] = {&both[0], &both[1]};
-    const compare::Verdict verdict = compare::judge(walks);
-    return !verdict.culprits.empty() && verdict.culprits.front().kind == FindingKind::kOptimizerSetting;
-  };
-  CHECK_FALSE(is_cause("mine.SGD", 1, 2));
-  CHECK(is_cause("mine.SGD", 1, 3));
-  CHECK(is_cause("mine.SGD", 2, 2));  // a setting is a cause, whatever comes of it
-}
-
-TEST_CASE("optimizer state: a number is the same in a tensor of one element") {
-  const auto distance = [](double value, std::string_view shape) {
-    const auto state = steps::state_of(
-        {"",
-         R"("number": {"value": )" + std::to_string(value) +
-             R"(}, "tensor": {"dtype": "torch.float32", "min": 3, "max": 3, "mean": 3, "norm": 3, "shape": )" +
-             std::string(shape) + "}"});
-    return verdict::entry_distance(state->root["number"], state->root["tensor"]).low;
-  };
-  CHECK(distance(3, "[]") == 0);
-  CHECK(distance(4, "[]") == Approx(0.25));
-  CHECK(std::isinf(distance(3, "[2]")));
-}
-
-TEST_CASE("parameters: those of another optimizer, whose turn it is not, stay as they are") {
-  const auto is_found = [](double now) {
-    const auto run = [](double other) {
-      return steps::Run{
-          "", R"("parameters": {"w": )" + entry() + R"(, "other": )" + entry({1 + other}) +
-                  R"(}, "optimizer": [{"class": "SGD", "groups": [{"parameters": ["w"], "hyper": {}}]}])"};
-    };
-    const StepWalk before = walk(run(0.01), run(0));
-    return found(walk(run(now), run(0), &before), FindingKind::kWeight) != nullptr;
-  };
-  CHECK_FALSE(is_found(0.01));
-  CHECK(is_found(5));
-}
-
 TEST_CASE("takers: a gradient that is the sum of what several calls give back is of the calls of one run") {
   // Both runs take `x` for their head; one for a branch as well, whose result is next to nothing.
   const auto run = [](bool has_branch) {
@@ -720,8 +392,6 @@ TEST_CASE("passes: a backward is made of all before where an earlier pass was co
   CHECK_FALSE(is_found(2, 1));
 }
 
-// ---- how sure an answer is
-
 TEST_CASE("confidence: by how far it is beyond the limit, less in noise, and half at each further place") {
   Finding exact;
   exact.exact_before = true;
@@ -740,61 +410,6 @@ TEST_CASE("confidence: by how far it is beyond the limit, less in noise, and hal
   CHECK(compare::confidence(measured, 0) == Approx(0.9 - 0.4 / 4));
   measured.exact_before = true;
   CHECK(compare::confidence(measured, 0) == Approx(0.95 - 0.45 / 4));
-}
-
-// ---- settings of the optimizer
-
-TEST_CASE("optimizer: parameters with another setting are named, however they are grouped") {
-  const auto group = [](const std::string& names, const std::string& decay) {
-    return R"({"hyper": {"lr": 0.1, "weight_decay": )" + decay + R"(, "foreach": null}, "parameters": [)" +
-           names + "]}";
-  };
-  const auto told = [](const std::string& target, const std::string& reference) {
-    const auto optimizer = [](const std::string& groups) {
-      return R"("optimizer": [{"class": "A", "groups": [)" + groups + "]}]";
-    };
-    std::vector<std::string> said;
-    for (const Finding& one : walk({"", optimizer(target)}, {"", optimizer(reference)}).findings)
-      said.push_back(text_of(one.because));
-    return said;
-  };
-  const std::string decayed = group(R"("w", "n.w")", "0.1"), all = group(R"("w", "n.w", "n.b")", "0.1"),
-                    rest = group(R"("n.b")", "0.0"), bare = group(R"("n.w", "n.b")", "0.0");
-  using Said = std::vector<std::string>;
-  CHECK(told(all, decayed + ", " + rest) == Said{"optimizer: weight_decay = 0.1 (reference: 0.0) for n.b"});
-  CHECK(told(all, group(R"("w")", "0.1") + ", " + bare) ==
-        Said{"optimizer: weight_decay = 0.1 (reference: 0.0) for n.w and 1 more parameters"});
-  CHECK(told(decayed, all) == Said{"optimizer: only the reference updates n.b"});
-  CHECK(told(decayed + ", " + rest, rest + ", " + decayed).empty());
-  CHECK(told(decayed, group(R"("w", "n.w")", "0.2")) ==
-        Said{"optimizer: groups.0.weight_decay = 0.1 (reference: 0.2)"});
-}
-
-TEST_CASE(
-    "gradient: of runs that are joined it is as coarse as what their modules compute, as under autocast") {
-  const auto is_found = [](std::string_view computed) {
-    const auto run = [&](double gradient) {
-      return steps::Run{
-          call("Module.fc.Linear.forward.0", tensor(), tensor({1, computed})),
-          R"("joined": "true", "backward": [{"after_reduction": {"fc.weight": )" + entry({gradient}) + "}}]"};
-    };
-    return found(walk(run(1.005), run(1)), FindingKind::kGradient) != nullptr;
-  };
-  CHECK(is_found("float32"));
-  CHECK_FALSE(is_found("bfloat16"));
-}
-
-TEST_CASE("buffer: one that is 0 but for rounding is measured against the others of its kind") {
-  const auto is_found = [](double mean, double of_others) {
-    const auto state = [&](double size) {
-      return R"("buffers": {"a.running_mean": )" + entry({size}) + R"(, "b.running_mean": )" +
-             entry({of_others}) + R"(, "c.running_mean": )" + entry({of_others}) + "}";
-    };
-    const StepWalk before = walk({"", state(1)}, {"", state(1)});
-    return found(walk({"", state(mean)}, {"", state(2 * mean)}, &before), FindingKind::kBuffer) != nullptr;
-  };
-  CHECK_FALSE(is_found(1e-9, 1));
-  CHECK(is_found(1e-9, 1e-9));
 }
 
 TEST_CASE(

@@ -4,6 +4,7 @@
 
 /// Steps of two runs written by hand, as their files have them.
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -104,6 +105,13 @@ inline msprobe::compare::StepWalk walk(const Run& target, const Run& reference,
                                        const msprobe::compare::StepWalk* before = nullptr) {
   const msprobe::trace::DumpPair pair = pair_of(target, reference);
   return msprobe::compare::walk_step(pair, {}, msprobe::compare::distances(pair, {}, 1), 0, 0, before);
+}
+
+/// The first finding of this kind; null: there is none.
+inline const msprobe::compare::Finding* found(const msprobe::compare::StepWalk& walk,
+                                              msprobe::compare::FindingKind kind) {
+  const auto one = std::ranges::find(walk.findings, kind, &msprobe::compare::Finding::kind);
+  return one == walk.findings.end() ? nullptr : &*one;
 }
 
 }  // namespace steps
