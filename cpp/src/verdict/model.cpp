@@ -5,6 +5,13 @@
 #include "msprobe/error.h"
 
 namespace msprobe::verdict {
+
+Model::Model() {
+#define NUMBER(name, value, source) name = value;
+#define RULE(name, says)
+#include "verdict/model.inc"
+}
+
 Model Model::with(const compare::ModelChanges& changes) {
   Model model;
   for (const auto& [changed, value] : changes) {
