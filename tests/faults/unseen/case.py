@@ -75,10 +75,18 @@ def fault(name: str, old: str, new: str, place: str, steps: tuple[int, ...] = (0
 
 
 def library(
-    name: str, function: str, old: str, new: str, place: str, where: str = "", both: Edits = ()
+    name: str,
+    function: str,
+    old: str,
+    new: str,
+    place: str,
+    where: str = "",
+    both: Edits = (),
+    steps: tuple[int, ...] = (0,),
 ) -> Case:
     model = name.partition(".")[0]
-    return Case(name, model, library=Library(model, function, old, new, where), both=both, place=place)
+    changed = Library(model, function, old, new, where)
+    return Case(name, model, library=changed, both=both, place=place, steps=steps)
 
 
 def healthy(name: str, *edits: tuple[str, str], both: Edits = (), library: Library | None = None) -> Case:

@@ -8,6 +8,7 @@ import eighth
 import fifth
 import first
 import fourth
+import ninth
 import second
 import seventh
 import sixth
@@ -24,6 +25,7 @@ SETS = {
         ("sixth", sixth),
         ("seventh", seventh),
         ("eighth", eighth),
+        ("ninth", ninth),
     )
 }
 CASES = tuple(case for cases in SETS.values() for case in cases)
