@@ -18,6 +18,7 @@ from case import (
     NO_MKLDNN,
     NOISE,
     SDPA,
+    THREADS,
     Case,
     Edits,
     Library,
@@ -268,9 +269,9 @@ FAULTS = (
     ),
     fault(
         "two_join.divided",
-        "divide_by_initial_world_size=True",
-        "divide_by_initial_world_size=False",
-        r"reduc|gradient|join",
+        "p.grad /= live",
+        "p.grad /= dist.get_world_size()",
+        r"__i?r?truediv__|\bdiv_?\b|reduc|gradient",
         steps=(3,),
     ),
     fault(
@@ -370,8 +371,6 @@ _IN_TURN = """        every[dist.get_rank()].copy_(x)
         for source, part in enumerate(every):
             dist.broadcast(part, source)
 """
-_DDP = "DistributedDataParallel(Classifier())"
-_SMALL_BUCKETS = "DistributedDataParallel(Classifier(), bucket_cap_mb=0.01, gradient_as_bucket_view=True)"
 _GLU = "        h = F.glu(self.conv((self.norm(x) * there).mT), dim=1).mT\n"
 _GATE_BY_HAND = """        value, gate = self.conv((self.norm(x) * there).mT).mT.chunk(2, dim=-1)
         h = value * torch.sigmoid(gate)
@@ -456,7 +455,7 @@ HEALTHY = (
     healthy("two_actor.likelihood", (_GATHERED_ACTS, _LIKELIHOOD), both=AUTOCAST),
     healthy("two_graph.matrix", (_BY_EDGES, _BY_MATRIX)),
     healthy("two_graph.in_turn", (_ALL_AT_ONCE, _IN_TURN), both=AUTOCAST),
-    healthy("two_join.small_buckets", (_DDP, _SMALL_BUCKETS)),
+    healthy("two_join.threads", *THREADS),
     healthy("two_join.gate_by_hand", (_GLU, _GATE_BY_HAND), both=AUTOCAST),
     healthy("two_scaffold.no_mkldnn", *NO_MKLDNN),
     healthy("two_scaffold.at_once", (_EACH_AVERAGED, _AVERAGED_AT_ONCE), both=AUTOCAST),
