@@ -111,6 +111,7 @@ enum class Reason : std::uint8_t {
   kOnlyReferenceUpdates,
   kAndMoreParameters,
   kNoConsequence,
+  kByChance,
   kOtherShape,
   kOtherDtype,
   kUnrelated,

@@ -49,6 +49,7 @@ class Judge {
       for (const Finding& finding : walk->findings) findings_.push_back(&finding);
       walks_.emplace(std::pair(walk->step, walk->rank), walk);
       nothing_comes_later_ &= walk->gradients_agree() && walk->losses_agree;
+      differing_ += walk->differing;
       auto& given = given_[walk->step];
       for (const auto& [name, error] : walk->given) given[name] += error;
     }
@@ -57,6 +58,9 @@ class Judge {
                      [](const Finding* a, const Finding* b) { return a->place() < b->place(); });
     note_what_follows();
     for (std::size_t i = 0; i < findings_.size(); ++i) is_culprit_.push_back(is_culprit(i));
+    if (is_by_chance()) is_by_chance_.swap(is_culprit_);
+    is_culprit_.resize(findings_.size());
+    is_by_chance_.resize(findings_.size());
   }
 
   std::vector<const Finding*> culprits() const {
@@ -85,7 +89,8 @@ class Judge {
       if (finding.phase == Phase::kRandomState || finding.because.empty() || is_culprit_[i]) continue;
       if (causes.contains(text_of(finding.because, Language::kEnglish))) continue;
       Because note = finding.because;
-      note.push_back({Reason::kNoConsequence, {}});
+      note.push_back(is_by_chance_[i] ? Clause{Reason::kByChance, {std::to_string(differing_)}}
+                                      : Clause{Reason::kNoConsequence, {}});
       add(std::move(note));
     }
     for (const StepWalk* walk : walks) {
@@ -124,6 +129,21 @@ class Judge {
     return known == 0 && has_effect(index);
   }
 
+  // An error is z times as large as expected with a probability below exp(-z^2 / 2), as of a normal
+  // distribution, and one of n errors is with n times that: all of them are suspect together where one is
+  // beyond a limit that is as seldom exceeded by chance as `suspect` is by one alone.
+  bool is_by_chance() const {
+    const auto places = static_cast<double>(std::max<std::uint64_t>(differing_, 1));
+    const double limit = std::sqrt(model_.suspect * model_.suspect + 2 * std::log(places)) / model_.suspect;
+    const auto is_beyond = [&](const Finding& one) {
+      return one.is_hidden || !((is_measured(one) ? one.strength : one.effect) < limit);
+    };
+    for (std::size_t i = 0; model_.chance && i < findings_.size(); ++i) {
+      if (is_culprit_[i] && is_beyond(*findings_[i])) return false;
+    }
+    return model_.chance;
+  }
+
   // A collective hands on what other ranks are off by, a reduction of gradients too, whoever calls it.
   bool is_given_by_others(const Finding& finding) const {
     const bool is_of_gradients = finding.phase == Phase::kReduction || finding.phase == Phase::kAtOptimizer;
@@ -144,9 +164,10 @@ class Judge {
   bool has_effect(std::size_t index) const {
     const Finding& finding = *findings_[index];
     if (finding.is_hidden || shows_in_a_buffer(finding)) return true;
-    if (finding.phase == Phase::kUpdate &&
-        (is_lone_call(finding) || finding.kind == FindingKind::kArgument) && walk_of(finding).has_state) {
-      return false;  // the training state tells of settings and states by their names
+    const bool is_of_state = finding.phase == Phase::kUpdate || finding.phase == Phase::kClipping;
+    if (is_of_state && (is_lone_call(finding) || finding.kind == FindingKind::kArgument) &&
+        walk_of(finding).has_state) {
+      return false;  // the training state tells of gradients, settings and states by their names
     }
     if (std::isfinite(finding.effect)) return finding.effect >= 1;
     // How something is done is no difference in what is done: the gradients of the step tell.
@@ -203,6 +224,8 @@ class Judge {
   std::vector<const Finding*> next_;      // of each the next one that is farther off than it may be
   std::unordered_map<std::string_view, const Finding*> buffers_;  // by module the last one that is so
   std::vector<bool> is_culprit_;
+  std::vector<bool> is_by_chance_;   // no culprit for that reason alone
+  std::uint64_t differing_ = 0;      // places
   bool nothing_comes_later_ = true;  // losses and gradients of several steps agree
   // By step and rank; where save() was given something, too, that of the dump.
   std::map<std::pair<int, int>, const StepWalk*> walks_;

@@ -116,6 +116,8 @@ constexpr std::array kReasons{
     ReasonRow{Reason::kAndMoreParameters, "and_more_parameters", " and {0} more parameters",
               " 以及另外 {0} 个参数"},
     ReasonRow{Reason::kNoConsequence, "no_consequence", ", without consequence", ",没有产生影响"},
+    ReasonRow{Reason::kByChance, "by_chance", ", by no more than one of {0} differing values is by chance",
+              ",未超出 {0} 个有差异的值中偶然出现的范围"},
     ReasonRow{Reason::kOtherShape, "other_shape", "{0} has another shape than in the reference",
               "{0} 的形状与标杆侧不同"},
     ReasonRow{Reason::kOtherDtype, "other_dtype", "{0} has another dtype than in the reference",

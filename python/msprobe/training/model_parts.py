@@ -96,9 +96,14 @@ def plain_name(name: str) -> str:
 
 
 def _named_tensors(root: Any, kind: str) -> Iterator[tuple[str, Any]]:
+    from torch._C import _functorch
+
     seen: set[int] = set()
     for path, module in _walk(root):
         for name, tensor in _items(module, kind):
+            # torch.func.grad puts a tensor of its own in the place of each for as long as a call runs.
+            while tensor is not None and _functorch.is_gradtrackingtensor(tensor):
+                tensor = _functorch.get_unwrapped(tensor)
             if tensor is not None and id(tensor) not in seen:
                 seen.add(id(tensor))
                 yield plain_name(f"{path}.{name}" if path else name), tensor
