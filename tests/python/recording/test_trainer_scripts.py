@@ -200,6 +200,7 @@ def test_data_that_differ_have_the_name_of_the_program(of_data, tmp_path, option
         ("qkv_bias", ("--eager",), ()),
         ("attention_mask_kinds", ("--eager",), ()),
         ("channels_last_batch_norm", ("--last",), ()),
+        ("first_call_in_a_transform", ("--transform",), ()),
     ],
 )
 def test_another_right_kernel_is_silent(tmp_path, name, arguments, options):
