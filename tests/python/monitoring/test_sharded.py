@@ -326,6 +326,23 @@ def test_results_of_collectives(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def join_inputs(rank: int, folder: Path) -> None:
+    model = nn.parallel.DistributedDataParallel(make_net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with msprobe.monitor(model, optimizer, folder, quantities=["communication"]), model.join():
+        for step in range(2):
+            optimizer.zero_grad()
+            model(data_of(step)).square().mean().backward()
+            optimizer.step()
+
+
+@processes
+def test_a_handle_is_one_of_torch_for_ddp_too(tmp_path: Path) -> None:
+    """Its C++ part waits for the handle of a collective, where processes may have uneven inputs."""
+    launch(join_inputs, tmp_path)
+    assert len(Record(tmp_path).steps) == 2
+
+
 # ---- alarms
 
 
