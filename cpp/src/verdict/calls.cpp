@@ -54,7 +54,7 @@ Calls::Calls(const Model& model, const DumpPair& pair, const std::vector<trace::
   find_zones();
   find_mispaired();
   index_items();
-  std::vector<double> gradients, clipped;
+  std::vector<double> gradients;
   for (const Record& record : reference().records()) {
     if (!trace::holds_gradients(reference().name(record))) continue;
     for (const Item& item : reference().items(record)) {
@@ -63,15 +63,9 @@ Calls::Calls(const Model& model, const DumpPair& pair, const std::vector<trace::
   }
   negligible_gradient_ = model.floor_of(std::move(gradients));
   for (const ItemPair& row : pair_.matches.pairs) {
-    if (!row.reference) continue;
-    if (!is_input(pair_.target_item(row).part)) {
+    if (row.reference && !is_input(pair_.target_item(row).part))
       coarsest_unit_ = std::max(coarsest_unit_, unit(row));
-    } else if (zone(row.target_record) == Zone::kClipping) {
-      const Tensor given = tensor(row);
-      if (given.count > 1) clipped.push_back(given.typical);  // single numbers are norms
-    }
   }
-  negligible_in_clipping_ = model.floor_of(std::move(clipped));
 }
 
 void Calls::index_items() {
@@ -96,9 +90,7 @@ void Calls::find_zones() {
     stands_[i].is_after_backward = is_behind;
     const operators::Row by = operator_of(name(i));
     // Records of what does not tell who called: only optimizers change tensors there.
-    const bool is_behind_and_moves = is_behind && !is_backward(name(i)) && model_.update_behind_backward;
-    const bool is_update =
-        around.empty() && by.is_in_place && (by.gain == operators::Gain::kUpdate || is_behind_and_moves);
+    const bool is_update = around.empty() && by.is_in_place && by.gain == operators::Gain::kUpdate;
     if (around == "optimizer" || is_update) {
       stands_[i].zone = Zone::kOptimizer;
     } else if (around == "clip_grad") {

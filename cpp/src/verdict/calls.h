@@ -186,11 +186,6 @@ class Calls {
   double coarsest_unit() const noexcept { return coarsest_unit_; }
   /// A gradient is measured against this size at least.
   double negligible_gradient() const noexcept { return negligible_gradient_; }
-  /// What goes into a call, and comes out, is measured against this size at least (R7): gradients, at what
-  /// clips them, where the scale of a loss was taken out. 0 of other calls.
-  double floor(std::uint32_t record) const {
-    return model_.floor_of_clipping && zone(record) == Zone::kClipping ? negligible_in_clipping_ : 0;
-  }
   bool has_modules_only() const { return target().level() == "L0"; }
 
  private:
@@ -228,7 +223,7 @@ class Calls {
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>>
       reference_only_;  // items, by record of the reference
   double coarsest_unit_ = 0;
-  double negligible_gradient_ = 0, negligible_in_clipping_ = 0;
+  double negligible_gradient_ = 0;
 };
 
 /// A value for a sentence: "None", dtype and shape of a tensor, else its text.

@@ -17,7 +17,7 @@ constexpr int kCallsToLookAt = 4;
 double Effects::in_call(std::uint32_t record, bool decides) const {
   const Outcome& seen = outcomes_[record];
   double effect = seen.effect(decides);
-  if (seen.visible < 1 && calls_.model().effect_in_backward) {
+  if (seen.visible < 1) {
     if (const auto backward = calls_.backward_of(record))
       effect = std::max(effect, outcomes_[*backward].effect(decides));
   }

@@ -53,7 +53,7 @@ class OfOperator {
   }
 
   Common common() const {
-    if (!model_.common_of_channel) return {};
+    if (!model_.channel) return {};
     if (place_.channel > 0) {
       const double units = std::max(shared_units(place_.channel), mean_units());
       return {unit_ * lost_units() * units, place_.channel};
@@ -231,21 +231,17 @@ class OfOperator {
     }
     allowed.magnitude += allowed.own;
     double shared = gain_class() == Gain::kScaleFree ? shared_units(place_.terms) : 0;
-    // A partial sum that is rounded loses what is small beside it: all sums of one direction are too small.
-    if (rounds_partial_sums()) shared += sum_units();
     if (place_.channel > 0) shared += mean_units() / std::sqrt(std::max(result_.count / place_.channel, 1.0));
     allowed.bias += lost * (by_unit(unit_, model_.bias, model_.bias_of_coarse) + shared +
                             rounding / std::sqrt(independent_errors(result_)));
   }
 
+  double sum_unit() const { return model_.sum * std::min(kFloat32 / unit_, 1.0); }
+
   // Sums are kept in float32, and rounded once. Their roundings are independent, but for terms that are
   // alike: k of them, added one after another, are all rounded up or all down, so those of n terms make k
   // sqrt(n / k).
-  double sum_units() const {
-    const double units =
-        rounds_partial_sums() ? model_.sum_rounded : model_.sum * std::min(kFloat32 / unit_, 1.0);
-    return units * std::sqrt(place_.terms * std::min(alike(), place_.terms));
-  }
+  double sum_units() const { return sum_unit() * std::sqrt(place_.terms * std::min(alike(), place_.terms)); }
 
   // The gradient of what is normalised: a mean over a channel is taken out of each element. The sum of n
   // terms is sqrt(n k) times as large as they are, and off by sqrt(n k) roundings of it: so the mean is off
@@ -255,23 +251,17 @@ class OfOperator {
     const bool is_sum = std::ranges::none_of(place_.sources, [&](const Source& one) {
       return !one.is_saved && one.tensor.count == result_.count;
     });
-    return terms <= 1 || is_sum ? 0 : model_.sum * std::min(kFloat32 / unit_, 1.0) * terms;
+    return terms <= 1 || is_sum ? 0 : sum_unit() * terms;
   }
 
   // How many of the terms of a plain sum in backward are one number.
   double alike() const {
     double most = 1;
-    if (!model_.alike_terms || !place_.is_backward || gain_class() == Gain::kProduct) return most;
+    if (!model_.channel || !place_.is_backward || gain_class() == Gain::kProduct) return most;
     for (const Source& one : place_.sources) {
       if (!one.is_saved) most = std::max(most, one.common.alike);
     }
     return most;
-  }
-
-  // Gradients of the weights of a normalisation, and of what was looked up, are added up where they stand.
-  bool rounds_partial_sums() const {
-    const bool adds_in_place = gain_class() == Gain::kScaleFree || only_moves();
-    return model_.partial_sums && unit_ > kFloat32 && place_.is_backward && adds_in_place;
   }
 
   // The rows and channels of a normalisation share the rounding of one sum each.
@@ -345,8 +335,6 @@ class OfOperator {
 
   // How many errors of a source count in the norm of the result.
   double errors_of(const Source& one) const {
-    // A part of a tensor, or one that is repeated in part, may have most of the errors.
-    if (model_.part_of_tensor && only_moves() && one.tensor.count != result_.count) return 1;
     const double kept = independent_errors(result_);
     double errors = independent_errors(one.tensor);
     // Of a sum there are as many as there are results.
@@ -360,11 +348,7 @@ class OfOperator {
   // How much smaller the result is than the terms it is a sum of, as if their signs were random.
   double cancellation() const {
     if (!place_.is_backward && is_by_element()) return 1;
-    const bool is_product = gain_class() == Gain::kProduct;
-    double terms = is_product ? largest_product() : largest_term();
-    // The bias of a linear layer in backward: a plain sum of what comes in.
-    if (is_product && model_.added_bias && (place_.is_backward || terms == 0))
-      terms = std::max(terms, largest_term());
+    const double terms = gain_class() == Gain::kProduct ? largest_product() : largest_term();
     return at_most(ratio(terms, result_.typical));
   }
 

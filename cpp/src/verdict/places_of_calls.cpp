@@ -116,10 +116,9 @@ bool CallPlaces::sources(std::uint32_t record, std::vector<Source>& found) const
 bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<Source>& found) const {
   bool knows_all = true;
   const Keeps keeps = is_saved ? calls_.operator_of(calls_.name(record)).keeps : Keeps::kAll;
-  const Item* const bias = keeps == Keeps::kFactors && model_.added_bias ? added_bias(record) : nullptr;
   for (const ItemPair& row : calls_.rows_of(record)) {
     const Item& item = calls_.item(row);
-    if (!is_source(item, is_saved, keeps) || &item == bias || calls_.says_nothing(row)) continue;
+    if (!is_source(item, is_saved, keeps) || calls_.says_nothing(row)) continue;
     if (row.reference) {
       found.push_back(source(row, is_saved));
     } else {
@@ -153,22 +152,6 @@ void CallPlaces::sum_over_rows(std::uint32_t record, std::vector<Source>& terms)
     if (weight != terms.end()) one.aligned = std::sqrt(std::max(one.tensor.last / columns, 1.0));
     one.tensor.last = columns;
   }
-}
-
-// The last of three or more tensors of numbers that go in, where it has one dimension.
-const Item* CallPlaces::added_bias(std::uint32_t record) const {
-  const Item* last = nullptr;
-  int tensors = 0;
-  for (const ItemPair& row : calls_.rows_of(record)) {
-    const Item& item = calls_.item(row);
-    if (!is_input(item.part) || !is_tensor(item) || metrics::unit_roundoff(item.element_type()) == 0)
-      continue;
-    last = &item;
-    ++tensors;
-  }
-  const bool is_bias =
-      tensors >= 3 && calls_.target().text(last->shape).find_first_of(" ,") == std::string::npos;
-  return is_bias ? last : nullptr;
 }
 
 // ---- what goes into a call

@@ -86,7 +86,6 @@ class CallPlaces {
   double largest_sum(std::uint32_t record, double count) const;
   bool add_sources(std::uint32_t record, bool is_saved, std::vector<Source>& found) const;
   void sum_over_rows(std::uint32_t record, std::vector<Source>& terms) const;
-  const Item* added_bias(std::uint32_t record) const;
   Source source_at(std::uint32_t row) const;
   Place input_without_source(const ItemPair& row) const;
   double step_of(const ItemPair& row) const;

@@ -170,14 +170,13 @@ class Walk {
   // another kernel.
   std::size_t visit_inputs(std::uint32_t record, bool has_same_tensors) {
     const bool is_one_kernel = model_.words_decide && has_same_tensors && !is_module(calls_.name(record));
-    const double floor = calls_.floor(record);
     std::size_t found = 0;
     for (const ItemPair& row : calls_.rows_of(record)) {
       const Item& item = calls_.item(row);
       if (!is_input(item.part) || calls_.says_nothing(row)) continue;
       const Item* const other = calls_.other_item(row);
       if (other != nullptr) visit_gradient_flag(record, row);
-      const Distance apart = calls_.distance(row, floor);
+      const Distance& apart = calls_.distance(row);
       if (other != nullptr && apart.equal) continue;
       if (item.kind == Item::Kind::kTensor && other != nullptr) {
         visit_tensor(record, row, apart);
@@ -325,7 +324,6 @@ class Walk {
 
   void visit_results(std::uint32_t record, const std::vector<Source>& sources, bool knows_sources) {
     Outcome& seen = effects_[record];
-    const double floor = calls_.floor(record);
     const ItemPair* worst = nullptr;
     Measured of_worst;
     double reached = 0, high = 0;
@@ -340,7 +338,7 @@ class Walk {
       }
       if (item.kind != Item::Kind::kTensor || calls_.says_nothing(row)) continue;
       seen.has_result = true;
-      const Distance apart = calls_.distance(row, floor);
+      const Distance& apart = calls_.distance(row);
       high = std::max(high, apart.high);
       seen.out_is_equal &= apart.equal;
       if (is_module(calls_.name(record)) && !is_backward(calls_.name(record)))
