@@ -292,9 +292,8 @@ a list of settings of modules by their names.
 
 Then, of all questions that were there and of 1,229 rewritten trainings besides, none was answered worse
 without these: that the bias of a product has a plain sum as its gradient, that a part of a tensor may have
-most of its errors, that partial sums are rounded to 16 bits (and the number `sum_rounded`), that gradients
-which are clipped are measured against the typical one, and that what is changed in place behind the backward
-pass is an update. What no question here needs, and a script of `tests/python/recording` does, stays: that a
+most of its errors, that partial sums are rounded to 16 bits (and the number `sum_rounded`), and that
+gradients which are clipped are measured against the typical one. What no question here needs, and a script of `tests/python/recording` does, stays: that a
 channel has errors in common, that an argument may show in the backward call alone.
 """
 _HEAD = "| {} | asked | worse | better | other | such as |\n|---|---|---|---|---|---|{}\n"

@@ -98,9 +98,8 @@ TEST_CASE("number: one of an optimizer that everything before does not explain i
   const auto is_another = [](double off, double before) {
     const auto run = [&](double rate, double error) {
       return steps::Run{call("Functional.relu.0.forward", tensor(), tensor()) + ", " +
-                            call("Functional.relu.0.backward", tensor(), tensor({1 + error})) + ", " +
-                            call("Tensor.add_.0.forward", tensor({3}) + ", " + number(rate), tensor({5})),
-                        "", R"("Tensor.add_.0.forward": "optimizer")"};
+                        call("Functional.relu.0.backward", tensor(), tensor({1 + error})) + ", " +
+                        call("Tensor.add_.0.forward", tensor({3}) + ", " + number(rate), tensor({5}))};
     };
     const StepWalk step = walk(run(0.5 + off / 2, before), run(0.5, 0));
     for (const Finding& finding : step.findings) {
