@@ -51,12 +51,6 @@ double arriving_gradients(const Calls& calls, const Json& target, const Json& re
       largest = std::max(largest, apart.high);
     }
   }
-  const auto &made = target["backward"].items(), &known = reference["backward"].items();
-  if (made.empty() || known.empty() || !model.arrival) return largest;
-  // Clipping takes away what all of them are off by together.
-  for (const EntryPair& entry :
-       measured_together(model, common(made.back()["after_reduction"], known.back()["after_reduction"])))
-    largest = std::max(largest, entry.apart().high);
   return largest;
 }
 

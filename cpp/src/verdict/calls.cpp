@@ -138,7 +138,6 @@ bool Calls::is_mispairing(std::uint32_t record, const std::unordered_set<std::st
     return others.contains(is_module(call) ? module_path(call) : std::string(around)) ||
            (!is_module(call) && is_module(around) && others.contains(module_path(around)));
   };
-  if (is_reshaped(record) || has_another_kind(record)) return true;
   const std::string_view theirs = theirs_.name(counterpart(record));
   const bool is_moved = matches_.of_target[record].how == trace::MatchKind::kMoved;
   if (!is_moved && !is_other(name(record), parent(record)) &&
@@ -154,33 +153,6 @@ bool Calls::is_mispairing(std::uint32_t record, const std::unordered_set<std::st
            return item.kind == Item::Kind::kTensor && !row.reference &&
                   (is_more || row.reason == trace::NoMatchReason::kShape);
          });
-}
-
-// As many numbers come out, in another shape: what takes them is written otherwise, too.
-bool Calls::is_reshaped(std::uint32_t record) const {
-  const auto count = [](const Trace& trace, const Item& item) {
-    return trace::element_count(trace.text(item.shape));
-  };
-  return std::ranges::any_of(rows_of(record), [&](const ItemPair& row) {
-    if (row.reference || row.reason != trace::NoMatchReason::kShape || is_input(item(row).part)) return false;
-    const double numbers = count(target(), item(row));
-    return std::ranges::any_of(theirs_.items(counterpart(record)), [&](const Item& other) {
-      return other.part == item(row).part && count(reference(), other) == numbers;
-    });
-  });
-}
-
-// A tensor in one run stands where the other one has a number: two calls, of which each has its own.
-bool Calls::has_another_kind(std::uint32_t record) const {
-  return std::ranges::any_of(rows_of(record), [&](const ItemPair& row) {
-    const Item& ours = item(row);
-    if (row.reference || ours.part != Part::kInputArgs || ours.kind == Item::Kind::kNull) return false;
-    return std::ranges::any_of(theirs_.items(counterpart(record)), [&](const Item& other) {
-      const bool is_there =
-          other.part == ours.part && reference().text(other.path) == target().text(ours.path);
-      return is_there && other.kind != Item::Kind::kNull && other.kind != ours.kind;
-    });
-  });
 }
 
 void Calls::set_aside(std::uint32_t record) {

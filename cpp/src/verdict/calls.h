@@ -200,8 +200,6 @@ class Calls {
   void find_zones();
   void find_mispaired();
   bool is_mispairing(std::uint32_t record, const std::unordered_set<std::string>& others) const;
-  bool is_reshaped(std::uint32_t record) const;
-  bool has_another_kind(std::uint32_t record) const;
   void set_aside(std::uint32_t record);
 
   const Model& model_;

@@ -54,10 +54,7 @@ class OfOperator {
 
   Common common() const {
     if (!model_.channel) return {};
-    if (place_.channel > 0) {
-      const double units = std::max(shared_units(place_.channel), mean_units());
-      return {unit_ * lost_units() * units, place_.channel};
-    }
+    if (place_.channel > 0) return {unit_ * lost_units() * shared_units(place_.channel), place_.channel};
     Common most;
     // The gradient of a sum goes to all of its terms.
     if (place_.is_backward && gain_class() == Gain::kSum) {
@@ -139,7 +136,7 @@ class OfOperator {
   Contribution add(Tolerance& allowed, const Source& one) const {
     const double error = error_of(one);
     if (error == 0) return {};
-    const double gain = gain_of(one), cast = cast_error(one, error), largest = largest_cast_error(one, error);
+    const double gain = gain_of(one), cast = cast_error(one, error);
     // Independent errors of n elements move a norm or a mean by sqrt(n) times less. Those of one origin are
     // alike along a row; what the call that made it rounded is not.
     const double errors = errors_of(one);
@@ -154,11 +151,10 @@ class OfOperator {
     const bool is_over_rows = gain_class() == Gain::kSum && !place_.is_backward &&
                               result_.count * one.tensor.last <= one.tensor.count;
     const double row = is_over_rows ? 1 : one.tensor.last;
-    allowed.magnitude += gain * (shared + random) + std::max(cast, largest);
+    allowed.magnitude += gain * (shared + random) + cast;
     allowed.bias += gain * (one.distance.most_bias() + shared / std::sqrt(std::min(errors, row)) +
                             random / std::sqrt(errors)) +
-                    std::max(cast / std::sqrt(is_one_number() ? 1 : errors),
-                             largest * ratio(result_.largest, result_.norm));
+                    cast / std::sqrt(errors);
     return {std::isfinite(error) ? gain * (shared + random) / error : gain, error};
   }
 
@@ -222,7 +218,7 @@ class OfOperator {
   }
 
   void add_own(Tolerance& allowed, bool any_differs) const {
-    const double rounding = own_units() + sum_units() + mean_units();
+    const double rounding = own_units() + sum_units();
     const double lost = unit_ * std::max(lost_units(), uneven_);
     allowed.own = rounding * lost;
     if (!any_differs) {  // an element of a long sum by as much more as all of them
@@ -230,8 +226,7 @@ class OfOperator {
                         lost * ratio(result_.largest, result_.norm);
     }
     allowed.magnitude += allowed.own;
-    double shared = gain_class() == Gain::kScaleFree ? shared_units(place_.terms) : 0;
-    if (place_.channel > 0) shared += mean_units() / std::sqrt(std::max(result_.count / place_.channel, 1.0));
+    const double shared = gain_class() == Gain::kScaleFree ? shared_units(place_.terms) : 0;
     allowed.bias += lost * (by_unit(unit_, model_.bias, model_.bias_of_coarse) + shared +
                             rounding / std::sqrt(independent_errors(result_)));
   }
@@ -242,17 +237,6 @@ class OfOperator {
   // alike: k of them, added one after another, are all rounded up or all down, so those of n terms make k
   // sqrt(n / k).
   double sum_units() const { return sum_unit() * std::sqrt(place_.terms * std::min(alike(), place_.terms)); }
-
-  // The gradient of what is normalised: a mean over a channel is taken out of each element. The sum of n
-  // terms is sqrt(n k) times as large as they are, and off by sqrt(n k) roundings of it: so the mean is off
-  // by k roundings of a term.
-  double mean_units() const {
-    const double terms = std::min(alike(), place_.channel);
-    const bool is_sum = std::ranges::none_of(place_.sources, [&](const Source& one) {
-      return !one.is_saved && one.tensor.count == result_.count;
-    });
-    return terms <= 1 || is_sum ? 0 : sum_unit() * terms;
-  }
 
   // How many of the terms of a plain sum in backward are one number.
   double alike() const {
@@ -321,16 +305,6 @@ class OfOperator {
   double cast_error(const Source& one, double error) const {
     const bool is_cast = model_.cast && only_moves() && one.tensor.unit > 0 && one.tensor.unit < result_.unit;
     return is_cast ? std::sqrt(2 * result_.unit * std::min(error, result_.unit)) : 0;
-  }
-
-  // But for the sign: then all are rounded in one direction.
-  bool is_one_number() const { return result_.typical >= result_.largest * (1 - 2 * result_.unit); }
-
-  // That of the largest element alone, where any are expected to go there.
-  double largest_cast_error(const Source& one, double error) const {
-    const double apart = 2 * result_.unit, gone = one.tensor.count * error / apart;
-    const bool is_any = gone >= model_.few_moves && cast_error(one, error) > 0;
-    return is_any ? apart * ratio(result_.largest, result_.norm) : 0;
   }
 
   // How many errors of a source count in the norm of the result.

@@ -305,11 +305,8 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
   if (!knows_sources) return place_by(Rule::kUnknown, tensor);
   Place place =
       place_of_call(calls_, calls_.theirs(), calls_.counterpart(row.target_record), tensor, sources);
-  // An earlier pass was computed with, and adds to its inside; or what comes in was not seen, as where
-  // something is written into the result of the forward call.
-  const bool is_seen =
-      !place.is_backward || std::ranges::any_of(sources, [](const Source& one) { return !one.is_saved; });
-  if (calls_.passes(row.target_record) > 1 || !is_seen) {
+  // An earlier pass was computed with, and adds to its inside.
+  if (calls_.passes(row.target_record) > 1) {
     place.rule = Rule::kOpaque;
     place.sources.push_back(of_everything(reached_[row.target_record]));
     return place;

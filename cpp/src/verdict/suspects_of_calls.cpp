@@ -213,7 +213,6 @@ class Walk {
   void visit_gradient_flag(std::uint32_t record, const ItemPair& row) {
     const auto ours = calls_.item(row).requires_grad, theirs = calls_.other_item(row)->requires_grad;
     if (!ours || !theirs || *ours == *theirs || is_backward(calls_.name(record))) return;
-    if (calls_.zone(record) != Zone::kModel) return;  // nothing learns of it
     Finding& finding = add_values(record, calls_.item_name(row) + ".requires_grad", *ours ? "True" : "False",
                                   *theirs ? "True" : "False");
     finding.effect = kInfinity;  // a gradient is missing, which is no number
