@@ -45,9 +45,7 @@ constexpr std::array kRuleRows{
     RuleRow{
         "R2 operator", "a result of one call of the catalogue of operators",
         "sum over sources of gain x distance, and (`own` + `sum` x sqrt(terms)) x u x cancellation. "
-        "Terms that are one number, as a pooling's gradient over an image, are all rounded in one "
-        "direction: a sum over n of them, k alike, is off by sqrt(n k) roundings in place of sqrt(n), "
-        "and what a normalisation takes out of each element by k. What goes into a normalisation y(x) is "
+        "What goes into a normalisation y(x) is "
         "off by a part of all of x, and its gradient is divided by the size of each channel: where small "
         "ones have most of it, it is off by (dx / dy) (x / y) times more, in norms. So with a quotient n / d "
         "whose small divisors have most of it, or its largest element: (n / d) d / n, in norms or in "

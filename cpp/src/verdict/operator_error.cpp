@@ -62,18 +62,14 @@ class OfOperator {
         const double error = error_of(one), terms = result_.count / one.tensor.count;
         if (one.is_saved || terms <= 1) continue;
         if (error > most.error) most = {error, terms};
-        if (place_.by.keeps == operators::Keeps::kNothing) most.alike = terms;
       }
       return most;
     }
     if (!only_moves() && !is_by_element()) return most;
-    // What is moved or picked stays what it was.
-    const bool keeps_numbers = only_moves() || gain_class() == Gain::kPicks;
     for (const Source& one : place_.sources) {
       if (one.tensor.count != result_.count) continue;
       const double error = one.common.error * gain_of(one);
-      if (error > most.error) most = {error, one.common.channel, most.alike};
-      if (keeps_numbers && !one.is_saved) most.alike = std::max(most.alike, one.common.alike);
+      if (error > most.error) most = {error, one.common.channel};
     }
     return most;
   }
@@ -231,22 +227,8 @@ class OfOperator {
                             rounding / std::sqrt(independent_errors(result_)));
   }
 
-  double sum_unit() const { return model_.sum * std::min(kFloat32 / unit_, 1.0); }
-
-  // Sums are kept in float32, and rounded once. Their roundings are independent, but for terms that are
-  // alike: k of them, added one after another, are all rounded up or all down, so those of n terms make k
-  // sqrt(n / k).
-  double sum_units() const { return sum_unit() * std::sqrt(place_.terms * std::min(alike(), place_.terms)); }
-
-  // How many of the terms of a plain sum in backward are one number.
-  double alike() const {
-    double most = 1;
-    if (!model_.channel || !place_.is_backward || gain_class() == Gain::kProduct) return most;
-    for (const Source& one : place_.sources) {
-      if (!one.is_saved) most = std::max(most, one.common.alike);
-    }
-    return most;
-  }
+  // Sums are kept in float32, and rounded once.
+  double sum_units() const { return model_.sum * std::min(kFloat32 / unit_, 1.0) * std::sqrt(place_.terms); }
 
   // The rows and channels of a normalisation share the rounding of one sum each.
   double shared_units(double terms) const { return model_.bias_shared * std::sqrt(terms); }

@@ -50,12 +50,10 @@ Tensor tensor_of(const metrics::TensorFacts& reference, double last_extent = 1);
 
 /// What all elements of a channel of so many are off by together, since a normalisation took the sums over
 /// the channel out of each: by the rounding of these; or since they are the gradient of one sum, as of a
-/// pooling. A sum over the channel does not average it out. Of a plain sum the elements are one number, too:
-/// a sum over so many that are alike rounds all in one direction.
+/// pooling. A sum over the channel does not average it out.
 struct Common {
   double error = 0;
   double channel = 0;
-  double alike = 1;
 };
 
 /// Another place that this one is made of.

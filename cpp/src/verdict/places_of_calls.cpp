@@ -53,8 +53,7 @@ void CallPlaces::reach(std::uint32_t record, double error) {
 void CallPlaces::keep(const ItemPair& row, const Place& place) {
   has_other_choices_ |= place.tensor.unit == 0 && !is_input(calls_.item(row).part);
   if (const double error = model_.unseen(place); error > 0) unseen_[calls_.index(row)] = error;
-  if (const Common shared = model_.common(place); shared.error > 0 || shared.alike > 1)
-    common_[calls_.index(row)] = shared;
+  if (const Common shared = model_.common(place); shared.error > 0) common_[calls_.index(row)] = shared;
 }
 
 const CallPlaces::Inside* CallPlaces::inside(std::string_view module) const {
@@ -305,8 +304,11 @@ Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources
   if (!knows_sources) return place_by(Rule::kUnknown, tensor);
   Place place =
       place_of_call(calls_, calls_.theirs(), calls_.counterpart(row.target_record), tensor, sources);
-  // An earlier pass was computed with, and adds to its inside.
-  if (calls_.passes(row.target_record) > 1) {
+  // An earlier pass was computed with, and adds to its inside; or what comes in was not seen, as where
+  // something is written into the result of the forward call.
+  const bool is_seen =
+      !place.is_backward || std::ranges::any_of(sources, [](const Source& one) { return !one.is_saved; });
+  if (calls_.passes(row.target_record) > 1 || !is_seen) {
     place.rule = Rule::kOpaque;
     place.sources.push_back(of_everything(reached_[row.target_record]));
     return place;

@@ -280,21 +280,6 @@ TEST_CASE("calls of one run: what such a call is given, it did not make") {
   CHECK(std::ranges::none_of(step.findings, [](const Finding& one) { return one.effect >= 1; }));
 }
 
-TEST_CASE("calls of two shapes or kinds are two calls, each of one run") {
-  const auto kinds = [](const std::string& target, const std::string& reference) {
-    const auto run = [](const std::string& given) {
-      return steps::Run{call("Tensor.__sub__.0.forward", tensor({2}) + ", " + given, tensor({5})) + ", " +
-                        call("Tensor.norm.0.forward", tensor({5}), number(1))};
-    };
-    const StepWalk step = walk(run(target), run(reference));
-    return std::pair(found(step, FindingKind::kMissingCall) != nullptr,
-                     found(step, FindingKind::kArgument) != nullptr);
-  };
-  CHECK(kinds(tensor({3}), number(1)) == std::pair(true, false));
-  CHECK(kinds(number(1), tensor({3})) == std::pair(true, false));
-  CHECK(kinds(number(2), number(1)) == std::pair(false, true));
-}
-
 TEST_CASE("collective: what another rank gives may be off by more than what this one gives") {
   const auto walks = [](double given, double got) {
     const auto run = [](double in, double out) {
