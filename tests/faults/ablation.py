@@ -398,6 +398,8 @@ def main() -> int:
             for word, value in (("only", options.only), ("questions", options.questions))
             if value
         )
+        if options.tables != list(WORDS):
+            narrowed += f" --tables {' '.join(options.tables)}"
         options.page.write_text(page_of(numbers, rules, changes, list(answers), narrowed), encoding="utf-8")
     return 0
 
