@@ -4,44 +4,47 @@
 
 from __future__ import annotations
 
-import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@functools.cache
-def _watched_work() -> type:
-    """The class of a handle that tells when it has been waited for, and is waited for once: the handles of
-    some back ends do not stand a second time. FSDP2 and the C++ part of DDP take a `Work`, and nothing else.
+class WatchedWork:
+    """A handle that tells when it has been waited for, and is waited for once: the handles of some back ends
+    do not stand a second time.
     """
-    from torch.distributed import Work
 
-    class WatchedWork(Work):
-        def __init__(self, work: Any, done: Callable[[], None]) -> None:
-            super().__init__()
-            self._work = work
-            self._done: Callable[[], None] | None = done
+    def __init__(self, work: Any, done: Callable[[], None]) -> None:
+        self._work = work
+        self._done: Callable[[], None] | None = done
 
-        def wait(self, *args: Any, **kwargs: Any) -> Any:
-            if self._done is None:
-                return True
-            result = self._work.wait(*args, **kwargs)
-            done, self._done = self._done, None
-            done()
-            return result
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """FSDP2 waits for what is an instance of `torch.distributed.Work`, and for nothing else."""
+        return type(self._work)
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._work, name)
+    def wait(self, *args: Any, **kwargs: Any) -> Any:
+        if self._done is None:
+            return True
+        result = self._work.wait(*args, **kwargs)
+        done, self._done = self._done, None
+        done()
+        return result
 
-    def of_work(name: str) -> Callable[..., Any]:
-        return lambda self, *args, **kwargs: getattr(self._work, name)(*args, **kwargs)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._work, name)
 
-    for name in dir(Work):
-        if not name.startswith("_") and name != "wait" and not isinstance(vars(Work).get(name), staticmethod):
-            setattr(WatchedWork, name, of_work(name))
-    return WatchedWork
+
+def _is_for_cpp() -> bool:
+    """Whether DDP asked for it where processes may have uneven inputs: its C++ part takes a handle of torch."""
+    from torch.distributed.algorithms.join import Join
+
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code is not Join.notify_join_context.__code__:
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame is not None
 
 
 def watched(result: Any, done: Callable[[], None]) -> Any:
@@ -51,6 +54,10 @@ def watched(result: Any, done: Callable[[], None]) -> Any:
     works = result if isinstance(result, list) else [result]
     if not works or not all(hasattr(work, "wait") and hasattr(work, "is_completed") for work in works):
         return None
+    if _is_for_cpp():
+        for work in works:
+            work.wait()
+        return None
     left = len(works)
 
     def one_done() -> None:
@@ -59,5 +66,5 @@ def watched(result: Any, done: Callable[[], None]) -> Any:
         if left == 0:
             done()
 
-    handles = [_watched_work()(work, one_done) for work in works]
+    handles = [WatchedWork(work, one_done) for work in works]
     return handles if isinstance(result, list) else handles[0]

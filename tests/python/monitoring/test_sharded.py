@@ -329,7 +329,10 @@ def test_results_of_collectives(tmp_path: Path) -> None:
 def join_inputs(rank: int, folder: Path) -> None:
     model = nn.parallel.DistributedDataParallel(make_net())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with msprobe.monitor(model, optimizer, folder, quantities=["communication"]), model.join():
+    with (
+        msprobe.monitor(model, optimizer, folder, quantities=["communication"]),
+        model.join(divide_by_initial_world_size=False),
+    ):
         for step in range(2):
             optimizer.zero_grad()
             model(data_of(step)).square().mean().backward()
@@ -338,7 +341,7 @@ def join_inputs(rank: int, folder: Path) -> None:
 
 @processes
 def test_a_handle_is_one_of_torch_for_ddp_too(tmp_path: Path) -> None:
-    """Its C++ part waits for the handle of a collective, where processes may have uneven inputs."""
+    """Where processes may have uneven inputs, its C++ part waits for the handle of a collective."""
     launch(join_inputs, tmp_path)
     assert len(Record(tmp_path).steps) == 2
 
