@@ -38,7 +38,7 @@ class WatchedWork:
 
 
 def _is_for_cpp() -> bool:
-    """Whether DDP asked for it where processes may have uneven inputs: its C++ part takes a handle of torch."""
+    """Whether DDP asked, where processes may have uneven inputs: its C++ part takes a handle of torch."""
     from torch.distributed.algorithms.join import Join
 
     frame = sys._getframe(1)
