@@ -292,12 +292,12 @@ a list of settings of modules by their names.
 
 Then, of 2,861 questions (all planted ones among them) and 1,229 rewritten trainings, none was answered worse
 without these together: that the bias of a product has a plain sum as its gradient; that a part of a tensor
-may have most of its errors; that partial sums are rounded to 16 bits, with the number `sum_rounded`; that
-terms which are one number are rounded in one direction; that the mean which a normalisation takes out is
-rounded; that elements of one number, or the largest one, are cast in one direction; that gradients which are
-clipped are measured against the typical one, or count as they were before; that calls of equal names which
-have a tensor for a number, or as many numbers in another shape, are others; that a flag of a gradient counts
-in the model alone. What no question here needs, and a script of `tests/python/recording` does, stays: that a
+may have most of its errors; that terms which are one number are rounded in one direction; that the mean which
+a normalisation takes out is rounded; that elements of one number, or the largest one, are cast in one
+direction; that gradients which are clipped are measured against the typical one, or count as they were
+before; that calls of equal names which have a tensor for a number, or as many numbers in another shape, are
+others; that a flag of a gradient counts in the model alone. What no question here needs, and a test of real
+kernels or a script of `tests/python/recording` does, stays: that partial sums are rounded to 16 bits, that a
 channel has errors in common, that an argument may show in the backward call alone.
 """
 _HEAD = "| {} | asked | worse | better | other | such as |\n|---|---|---|---|---|---|{}\n"

@@ -222,13 +222,25 @@ class OfOperator {
                         lost * ratio(result_.largest, result_.norm);
     }
     allowed.magnitude += allowed.own;
-    const double shared = gain_class() == Gain::kScaleFree ? shared_units(place_.terms) : 0;
+    double shared = gain_class() == Gain::kScaleFree ? shared_units(place_.terms) : 0;
+    // A partial sum that is rounded loses what is small beside it: all sums of one direction are too small.
+    if (rounds_partial_sums()) shared += sum_units();
     allowed.bias += lost * (by_unit(unit_, model_.bias, model_.bias_of_coarse) + shared +
                             rounding / std::sqrt(independent_errors(result_)));
   }
 
   // Sums are kept in float32, and rounded once.
-  double sum_units() const { return model_.sum * std::min(kFloat32 / unit_, 1.0) * std::sqrt(place_.terms); }
+  double sum_units() const {
+    const double units =
+        rounds_partial_sums() ? model_.sum_rounded : model_.sum * std::min(kFloat32 / unit_, 1.0);
+    return units * std::sqrt(place_.terms);
+  }
+
+  // Gradients of the weights of a normalisation, and of what was looked up, are added up where they stand.
+  bool rounds_partial_sums() const {
+    const bool adds_in_place = gain_class() == Gain::kScaleFree || only_moves();
+    return model_.partial_sums && unit_ > kFloat32 && place_.is_backward && adds_in_place;
+  }
 
   // The rows and channels of a normalisation share the rounding of one sum each.
   double shared_units(double terms) const { return model_.bias_shared * std::sqrt(terms); }

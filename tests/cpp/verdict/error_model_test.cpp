@@ -111,6 +111,14 @@ TEST_CASE("operator: a long sum rounds more, in 16 bits less") {
   };
   CHECK(of_terms(kFloat32, 1e4) - of_terms(kFloat32, 1) == Approx(0.31 * 99));            // of sqrt(n)
   CHECK(of_terms(kBFloat16, 1e4) - of_terms(kBFloat16, 1) == Approx(0.31 * 99 / 65536));  // in float32
+  // But where the sum itself is in 16 bits.
+  const auto of_weight = [](double unit, double terms) {
+    Place place = backward_of("layer_norm", {source(0, normal(unit))}, normal(unit));
+    place.terms = terms;
+    return tolerance(place).magnitude / unit;
+  };
+  CHECK(of_weight(kBFloat16, 1e4) - of_weight(kBFloat16, 1) == Approx(0.42 * 99));
+  CHECK(of_weight(kFloat32, 1e4) - of_weight(kFloat32, 1) == Approx(0.31 * 99));
 }
 
 TEST_CASE("operator: the sum over a channel shows what a normalisation made all of it off by") {
@@ -257,6 +265,11 @@ TEST_CASE("bias: a kernel that truncates is rounding, a factor is not") {
     return tolerance(place).bias / kFloat32 - 1.1 - own / errors;
   };
   CHECK(of_terms(1e4) == Approx(0.061 * 100));
+  // Sums of one direction in 16 bits are all too small, as small terms are lost to them.
+  Place weight = backward_of("layer_norm", {source(0, normal(kBFloat16))}, normal(kBFloat16));
+  weight.terms = 1e4;
+  CHECK(tolerance(weight).bias / kBFloat16 ==
+        Approx(0.17 + (0.061 + 0.42) * 100 + (1.7 + 0.42 * 100) / errors));
   // Where one element is half of the norm, as many errors count as make that likely.
   Tensor peaked = normal();
   peaked.largest = 32;
