@@ -42,6 +42,8 @@ inline bool is_input(trace::Item::Part part) {
          part == Part::kParameters;
 }
 
+inline bool is_tensor(const Item& item) { return item.kind == Item::Kind::kTensor; }
+
 /// Of an argument that one run alone passes; the other one has the default, which is another number.
 inline bool is_a_number(const trace::Item& item) {
   return item.value.kind == trace::Scalar::Kind::kInteger || item.value.kind == trace::Scalar::Kind::kFloat;

@@ -58,15 +58,13 @@ class Judge {
                      [](const Finding* a, const Finding* b) { return a->place() < b->place(); });
     note_what_follows();
     for (std::size_t i = 0; i < findings_.size(); ++i) is_culprit_.push_back(is_culprit(i));
-    if (is_by_chance()) is_by_chance_.swap(is_culprit_);
-    is_culprit_.resize(findings_.size());
-    is_by_chance_.resize(findings_.size());
+    all_by_chance_ = model_.chance && are_by_chance();
   }
 
   std::vector<const Finding*> culprits() const {
     std::vector<const Finding*> found;
     for (std::size_t i = 0; i < findings_.size(); ++i) {
-      if (is_culprit_[i]) found.push_back(findings_[i]);
+      if (is_cause(i)) found.push_back(findings_[i]);
     }
     if (model_.random_state) add_random_state(found);
     return found;
@@ -78,7 +76,7 @@ class Judge {
     std::vector<Because> notes;
     std::unordered_set<std::string> causes;
     for (std::size_t i = 0; i < findings_.size(); ++i) {
-      if (is_culprit_[i]) causes.insert(text_of(findings_[i]->because, Language::kEnglish));
+      if (is_cause(i)) causes.insert(text_of(findings_[i]->because, Language::kEnglish));
     }
     std::unordered_set<std::string> known;  // what every step says is said once
     const auto add = [&](Because note) {
@@ -86,11 +84,11 @@ class Judge {
     };
     for (std::size_t i = 0; i < findings_.size(); ++i) {
       const Finding& finding = *findings_[i];
-      if (finding.phase == Phase::kRandomState || finding.because.empty() || is_culprit_[i]) continue;
+      if (finding.phase == Phase::kRandomState || finding.because.empty() || is_cause(i)) continue;
       if (causes.contains(text_of(finding.because, Language::kEnglish))) continue;
       Because note = finding.because;
-      note.push_back(is_by_chance_[i] ? Clause{Reason::kByChance, {std::to_string(differing_)}}
-                                      : Clause{Reason::kNoConsequence, {}});
+      note.push_back(is_culprit_[i] ? Clause{Reason::kByChance, {std::to_string(differing_)}}
+                                    : Clause{Reason::kNoConsequence, {}});
       add(std::move(note));
     }
     for (const StepWalk* walk : walks) {
@@ -132,17 +130,19 @@ class Judge {
   // An error is z times as large as expected with a probability below exp(-z^2 / 2), as of a normal
   // distribution, and one of n errors is with n times that: all of them are suspect together where one is
   // beyond a limit that is as seldom exceeded by chance as `suspect` is by one alone.
-  bool is_by_chance() const {
+  bool are_by_chance() const {
     const auto places = static_cast<double>(std::max<std::uint64_t>(differing_, 1));
     const double limit = std::sqrt(model_.suspect * model_.suspect + 2 * std::log(places)) / model_.suspect;
     const auto is_beyond = [&](const Finding& one) {
       return one.is_hidden || !((is_measured(one) ? one.strength : one.effect) < limit);
     };
-    for (std::size_t i = 0; model_.chance && i < findings_.size(); ++i) {
+    for (std::size_t i = 0; i < findings_.size(); ++i) {
       if (is_culprit_[i] && is_beyond(*findings_[i])) return false;
     }
-    return model_.chance;
+    return true;
   }
+
+  bool is_cause(std::size_t index) const { return is_culprit_[index] && !all_by_chance_; }
 
   // A collective hands on what other ranks are off by, a reduction of gradients too, whoever calls it.
   bool is_given_by_others(const Finding& finding) const {
@@ -224,7 +224,7 @@ class Judge {
   std::vector<const Finding*> next_;      // of each the next one that is farther off than it may be
   std::unordered_map<std::string_view, const Finding*> buffers_;  // by module the last one that is so
   std::vector<bool> is_culprit_;
-  std::vector<bool> is_by_chance_;   // no culprit for that reason alone
+  bool all_by_chance_ = false;       // those that would be culprits
   std::uint64_t differing_ = 0;      // places
   bool nothing_comes_later_ = true;  // losses and gradients of several steps agree
   // By step and rank; where save() was given something, too, that of the dump.

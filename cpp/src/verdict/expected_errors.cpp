@@ -14,8 +14,6 @@ namespace {
 using operators::Gain;
 using operators::Keeps;
 
-bool is_tensor(const Item& item) { return item.kind == Item::Kind::kTensor; }
-
 // Of the forward call of a backward one: the result with so many elements.
 double norm_of_result(const Calls& calls, const Run& run, std::uint32_t backward, double count) {
   const auto forward = run.find(backward, trace::Direction::kForward);

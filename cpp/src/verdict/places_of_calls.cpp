@@ -15,8 +15,6 @@ using Part = Item::Part;
 // All that was computed before is off by so much.
 Source of_everything(double reached) { return source_of(of_error(reached), {}); }
 
-bool is_tensor(const Item& item) { return item.kind == Item::Kind::kTensor; }
-
 }  // namespace
 
 CallPlaces::CallPlaces(const Calls& calls, const Unpaired& unpaired, const StepWalk* before)
