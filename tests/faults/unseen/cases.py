@@ -12,6 +12,7 @@ import ninth
 import second
 import seventh
 import sixth
+import tenth
 import third
 
 SETS = {
@@ -26,6 +27,7 @@ SETS = {
         ("seventh", seventh),
         ("eighth", eighth),
         ("ninth", ninth),
+        ("tenth", tenth),
     )
 }
 CASES = tuple(case for cases in SETS.values() for case in cases)
