@@ -283,7 +283,7 @@ FAULTS = (
         "p.copy_(every[1 - dist.get_rank()])",
         "p.copy_(every[dist.get_rank()])",
         r"critic|copy_|__getitem__|gather",
-        steps=(3, 4),
+        steps=(1, 2),
     ),
     fault(
         "two_critics.hinge",

@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 AUTOCAST = False
-NOISE, WIDE, SIDE, BATCH, ROUNDS, SWAP, SLOPES = 8, 12, 8, 10, 4, 2, 0.5
+NOISE, WIDE, SIDE, BATCH, ROUNDS, SLOPES = 8, 12, 8, 10, 4, 0.5
 
 
 def painter():
@@ -109,8 +109,7 @@ for turn in range(ROUNDS):
         p.grad /= dist.get_world_size()
     nn.utils.clip_grad_norm_(model.painter.parameters(), 1.0)
     paint.step()
-    if (turn + 1) % SWAP == 0:
-        change_places(model.critic)
+    change_places(model.critic)
     print(f"rank {rank} step {turn} loss {wrong.item()!r} {loss.item()!r}\n", end="", flush=True)
 total = sum(p.detach().double().abs().sum().item() for p in model.parameters())
 print(f"rank {rank} weights {total}\n", end="", flush=True)
