@@ -87,6 +87,11 @@ class DumpSession : public CallObserver,
     recorder_.open(directory);
   }
 
+  void move(const std::filesystem::path& directory) {
+    const py::gil_scoped_release no_gil;
+    recorder_.move(directory);
+  }
+
   void begin_flush() {
     const py::gil_scoped_release no_gil;  // a backward on another thread may need it to go on
     backward_.flush();
@@ -150,7 +155,14 @@ class DumpSession : public CallObserver,
     return result;
   }
 
-  void set_collecting(bool collecting) { session_.set_collecting(collecting); }
+  // at_most: so many calls of functions; negative: all.
+  void set_collecting(bool collecting, std::int64_t at_most) {
+    calls_left_ = collecting ? at_most : -1;
+    session_.set_collecting(collecting);
+  }
+
+  // While it collects: what is called meanwhile is left out.
+  void pause(bool is_paused) { session_.set_collecting(!is_paused && calls_left_ != 0); }
 
   // ---- functions
 
@@ -420,6 +432,7 @@ class DumpSession : public CallObserver,
     session_.end_call(call.call, values);
     if (call.memory) call.memory->finish();
     if (call.before) backward_.after_call(call.before, call.inputs, call.outputs, call.name(), false);
+    if (calls_left_ > 0 && --calls_left_ == 0) session_.set_collecting(false);
   }
 
   void record_module(PyObject* module, const CallArguments& arguments, PyObject* result,
@@ -504,6 +517,7 @@ class DumpSession : public CallObserver,
   KnownMemory memory_;
   std::uint64_t steps_ = 0;  // closed so far: a record belongs to one
   FunctionTable functions_;
+  std::int64_t calls_left_ = -1;  // of functions, that are still recorded; negative: all
   WatchedModules modules_;
   std::vector<Held<>> modes_;  // that were pushed
 };
@@ -525,13 +539,15 @@ void register_dump(py::module_& m) {
       .def(py::init<const msprobe::dump::Options&, bool>(), py::arg("options"), py::kw_only(),
            py::arg("stacks") = true)
       .def("open", &DumpSession::open, py::arg("directory"), py::arg("read_all") = false)
+      .def("move", &DumpSession::move, py::arg("directory"))
       .def("begin_flush", &DumpSession::begin_flush)
       .def("attach", &DumpSession::attach, py::arg("path"), py::arg("content"))
       .def("close", &DumpSession::close, py::kw_only(), py::arg("wait") = true)
       .def("end", &DumpSession::end)
       .def("report", &DumpSession::report)
       .def("finished_reports", &DumpSession::finished_reports)
-      .def("set_collecting", &DumpSession::set_collecting, py::arg("collecting"))
+      .def("set_collecting", &DumpSession::set_collecting, py::arg("collecting"), py::arg("at_most") = -1)
+      .def("pause", &DumpSession::pause, py::arg("is_paused"))
       .def("observe_function", &DumpSession::observe_function, py::arg("function"), py::arg("name"))
       .def("wrapper", &DumpSession::wrapper, py::arg("original"), py::arg("name"),
            py::arg("distributed") = false)

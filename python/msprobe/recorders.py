@@ -16,7 +16,7 @@ from msprobe.native import Error, core, log
 from msprobe.recording.losses import LossRecorder, finish_losses
 from msprobe.recording.recorded_training import RecordedTraining
 from msprobe.recording.recorder import QuietRecorder
-from msprobe.recording.run_file import RunFile, processes_of_job
+from msprobe.recording.run_file import RunFile, processes_of_job, rank_of_process
 from msprobe.training.model_parts import unwrapped
 
 if TYPE_CHECKING:
@@ -68,10 +68,11 @@ class RunRecording:
         """The free benchmark, when there is one."""
         self._program = program
         self._started_as = started_as
-        self._session = RecordedTraining(self._make_recorders, models, settings.steps)
+        self._session = RecordedTraining(self._make_recorders, models, settings.steps, self._make_early)
         self._file: RunFile | None = None
         self._recorded: dict[str, str] = {}
         self._dump: _Dump | None = None
+        self._early_dump: _Dump | None = None
         self._begun = False
         self._counts_random_calls = False
         self._process = os.getpid()
@@ -188,6 +189,16 @@ class RunRecording:
         self._file.write("running", self._session.seen, self._recorded)
         return result
 
+    def _make_early(self) -> list[Recorder]:
+        if self._settings.dump is None or _debugger_dumps():
+            return []
+        self._early_dump = self._new_dump(self._settings.dump)
+        return [self._early_dump]
+
+    def _new_dump(self, config: Config) -> _Dump:
+        tells_cost = self._shows_progress and rank_of_process() == 0
+        return _Dump(config, self._session.models, waits_once=tells_cost)
+
     def _add_recorders(self, result: list[Recorder], file: RunFile) -> None:
         result += self._beside()
         tells_cost = self._shows_progress and file.rank == 0
@@ -202,11 +213,14 @@ class RunRecording:
             self._recorded["gradients"] = GRADIENTS
             result.append(_Gradients(self._settings.gradients))
         if self._settings.dump is not None:
+            early, self._early_dump = self._early_dump, None
             if _debugger_dumps():
                 self._note("the script has a PrecisionDebugger of its own: its dump is left to that")
+                if early is not None:
+                    early.close()
             else:
                 self._recorded["dump"] = DUMP
-                self._dump = _Dump(self._settings.dump, self._session.models, waits_once=tells_cost)
+                self._dump = early or self._new_dump(self._settings.dump)
                 result.append(self._dump)
         if tells_cost and (self._dump is not None or self._settings.gradients is not None):
             result.append(_Cost(self._settings, file.rank))
@@ -317,6 +331,12 @@ class _Dump(QuietRecorder):
             if not any(model is known for known in self._models):
                 self._models.append(model)
                 self._dump.watch_also(model, name)
+
+    def prepare_step(self, step: int) -> None:
+        self._dump.prepare(step)
+
+    def set_aside(self, is_aside: bool) -> None:
+        self._dump.set_preparation_aside(is_aside)
 
     def begin_step(self, step: int) -> None:
         if self._begun and step != self._dropped:

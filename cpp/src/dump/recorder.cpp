@@ -110,6 +110,14 @@ void Recorder::open(const fs::path& directory) {
   if (s.asleep) s.work.notify_one();
 }
 
+void Recorder::move(const fs::path& directory) {
+  io::make_directories(directory);
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->step || !state_->step->log->move_to(directory / kLogName))
+    throw IoError("cannot be moved to:", (directory / kLogName).string(), errno);
+  state_->step->directory = directory;
+}
+
 bool Recorder::is_open() const noexcept {
   const std::lock_guard lock(state_->mutex);
   return state_->step != nullptr;

@@ -22,11 +22,9 @@ bool has_gradients(const Calls& calls, std::uint32_t record) {
          calls.find(record, trace::Direction::kBackward);
 }
 
-// What is farther off is suspect, whatever the model: half of the digits are lost where the problem is as
-// ill-conditioned as can be solved in this precision (its condition number is 1 / sqrt(u)), and nobody trains
-// a model beyond that.
+// What is farther off is suspect, whatever the model.
 double most_of(const Model& model, double unit, double at_start) {
-  return std::max(model.suspect * std::sqrt(unit), model.opaque * model.opaque * at_start);
+  return std::max(model.suspect * Model::half_of_digits(unit), model.opaque * model.opaque * at_start);
 }
 
 }  // namespace
@@ -95,7 +93,7 @@ double arriving_losses(const Calls& calls) {
 
 double most_of_losses(const Calls& calls) {
   const Model& model = calls.model();
-  return model.suspect * std::max(std::sqrt(metrics::unit_roundoff(DType::kFloat32)),
+  return model.suspect * std::max(Model::half_of_digits(metrics::unit_roundoff(DType::kFloat32)),
                                   model.own_rounding(calls.coarsest_unit()));
 }
 
@@ -112,7 +110,8 @@ Arrival arrival(const Calls& calls, const ItemPair& row, const metrics::Distance
   if (made != kNoItem && has_gradients(calls, calls.ours().flow().record(made))) return Arrival::kNowhere;
   // Clipping may take away what gradients are off by, where they are reduced or scaled by hand.
   if (calls.is_after_backward(row.target_record) || !calls.model().later) return Arrival::kArrives;
-  const bool is_data = made == kNoItem && is_given && !calls.is_taken_elsewhere(row);
+  const bool is_data = made == kNoItem && is_given && !calls.is_taken_elsewhere(row) &&
+                       !calls.may_be_of_model(row.target_record);
   return is_data ? Arrival::kArrives : Arrival::kLater;
 }
 

@@ -84,7 +84,7 @@ void Calls::find_zones() {
     const std::string_view around = stands_[i].parent = cursor.parent(name(i));
     if (is_backward(name(i))) {
       is_behind = true;
-    } else if (is_module(name(i)) || is_module(around)) {
+    } else if (is_module(name(i)) || is_module(around) || around == kPreparation) {
       is_behind = false;
     }
     stands_[i].is_after_backward = is_behind;
@@ -187,6 +187,13 @@ bool Calls::writes_in_place(std::uint32_t record) const {
                                       path == std::to_string(by.inplace_position));
     return asks && is_input(item.part) && target().text(item.value) == "True";
   });
+}
+
+bool Calls::may_be_of_model(std::uint32_t record) const {
+  const auto is_so = [](const std::optional<trace::TrainingState>& state) {
+    return state && state->root["preparation"]["model_calls"].number().value_or(0) > 0;
+  };
+  return is_preparation(record) && (is_so(pair_.target_state) || is_so(pair_.reference_state));
 }
 
 // ---- items

@@ -49,6 +49,9 @@ inline bool is_a_number(const trace::Item& item) {
   return item.value.kind == trace::Scalar::Kind::kInteger || item.value.kind == trace::Scalar::Kind::kFloat;
 }
 
+/// Around what the program calls between the steps: what prepares the next one.
+inline constexpr std::string_view kPreparation = "preparation";
+
 /// In which part of a step a call is made.
 enum class Zone : std::uint8_t { kModel, kClipping, kOptimizer };
 
@@ -109,6 +112,10 @@ class Calls {
   /// The module, or the part of a step, that made a call; empty: none or unknown.
   std::string_view parent(std::uint32_t record) const { return stands_[record].parent; }
   Zone zone(std::uint32_t record) const noexcept { return stands_[record].zone; }
+  /// In front of the first call of the model.
+  bool is_preparation(std::uint32_t record) const { return parent(record) == kPreparation; }
+  /// There, and models were called there, too, which is not recorded: what no call made may be of them.
+  bool may_be_of_model(std::uint32_t record) const;
   /// Behind the backward pass, outside of modules.
   bool is_after_backward(std::uint32_t record) const noexcept { return stands_[record].is_after_backward; }
   /// Outside of modules, and the backward pass goes on behind it: an autograd function calls it.

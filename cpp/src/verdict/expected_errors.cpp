@@ -139,7 +139,6 @@ void ExpectedErrors::add_sources(std::uint32_t record, bool is_saved, std::vecto
   }
 }
 
-// As the step begins with them.
 const compare::KnownValues& ExpectedErrors::parameters() const {
   if (parameters_) return *parameters_;
   parameters_.emplace();

@@ -45,6 +45,8 @@ class ExpectedErrors {
 
   /// Of an item of the run; measured where both runs have it.
   Source of(ItemIndex item, const Earlier& earlier) const;
+  /// How far off parameters are as the step begins with them, by the values that they have in the run.
+  const compare::KnownValues& parameters() const;
 
  private:
   struct Known {
@@ -59,7 +61,6 @@ class ExpectedErrors {
   Known given(std::uint32_t record, const Item& item, const Earlier& earlier) const;
   Known made(std::uint32_t record, const Item& item) const;
   void add_sources(std::uint32_t record, bool is_saved, std::vector<Source>& found) const;
-  const compare::KnownValues& parameters() const;
 
   const Calls& calls_;
   const Run& run_;

@@ -6,6 +6,7 @@
 /// plus the rounding of its own. A function of the place and of the model alone. All sizes are relative L2
 /// distances (msprobe/metrics.h).
 
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -69,6 +70,11 @@ struct Model {
 
   /// What one rounding of each call becomes through a whole pass, forward and backward (R3).
   double through_pass(double unit) const;
+
+  /// What the result of a whole model is off by, at most: half of the digits are lost where the problem is as
+  /// ill-conditioned as can be solved in this precision (its condition number is 1 / sqrt(u)), and nobody
+  /// trains a model beyond that.
+  static double half_of_digits(double unit) { return std::sqrt(unit); }
 
   /// With elements beyond `mask`: beside them nothing of the others is left in norms and sketches.
   bool is_masked(const Tensor& tensor) const;

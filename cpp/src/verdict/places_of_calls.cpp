@@ -191,6 +191,7 @@ InputPlace CallPlaces::input(const ItemPair& row) const {
   result.source = calls_.theirs().origin(row.reference.index);
   if (result.source == kNoItem) {
     result.place = input_without_source(row);
+    result.is_of_model = calls_.may_be_of_model(row.target_record);
     return result;
   }
   const Tensor tensor = calls_.tensor(row);
@@ -249,6 +250,11 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
   if (before_ != nullptr && model_.left_by_optimizer && tells) {
     if (const Distance* const left = before_->updated.find(facts)) return left_at(*left);
   }
+  if (calls_.is_preparation(record) && model_.prepared) {
+    if (const Distance* const held = of_theirs_.parameters().find(facts); held != nullptr && tells)
+      return left_at(*held);
+    if (calls_.may_be_of_model(record)) return made_by_model(record, tensor);
+  }
   const bool backward = is_backward(calls_.name(record));
   const bool knows_all = !calls_.has_modules_only() && !backward && !is_behind;
   // Integers and flags that no call made are data.
@@ -261,6 +267,15 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
       place_through(is_gradient && largest_gradient_ > 0 ? largest_gradient_ : reached_[record], tensor);
   if (is_gradient && tensor.unit > 0) place.tensor.unit = std::max(tensor.unit, calls_.coarsest_unit());
   return place;
+}
+
+// How far off a model's results may be, of which no call is seen: by what went through it (R3), and by its
+// own.
+Place CallPlaces::made_by_model(std::uint32_t record, const Tensor& tensor) const {
+  const double lost = Model::half_of_digits(std::max(tensor.unit, calls_.coarsest_unit()));
+  const double through = model_.opaque * model_.opaque * reached_[record];
+  return place_by(tensor.unit > 0 ? Rule::kSameValue : Rule::kOpaque, tensor,
+                  {source_of(of_error(std::max(lost, through)), tensor)});
 }
 
 Place CallPlaces::parameter(const ItemPair& row, const std::string& name) const {

@@ -23,6 +23,7 @@ struct InputPlace {
   Place place;
   ItemIndex source = kNoItem;                // item of the reference that has this value
   std::optional<std::uint32_t> of_unpaired;  // group of calls that only the reference has, and that made it
+  bool is_of_model = false;  // a model may have made it, in front of the calls that tell of it
 };
 
 /// What calls of one run only make of a value that the other run hands on as it is.
@@ -88,6 +89,7 @@ class CallPlaces {
   void sum_over_rows(std::uint32_t record, std::vector<Source>& terms) const;
   Source source_at(std::uint32_t row) const;
   Place input_without_source(const ItemPair& row) const;
+  Place made_by_model(std::uint32_t record, const Tensor& tensor) const;
   double step_of(const ItemPair& row) const;
 
   const Model& model_;

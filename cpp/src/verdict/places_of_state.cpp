@@ -172,9 +172,17 @@ class StateWalk {
 
   // Data of later steps may be made with the model: samples, a game that was played.
   Place given(const EntryPair& entry) const {
+    if (is_prepared(entry)) return place_by(Rule::kUnknown, tensor_at(entry));
     const bool is_read = before_ == nullptr || tensor_at(entry).unit == 0;
     if (is_read) return given_data(tensor_at(entry));
     return place_through(farthest(parameters_), coarsest(entry));
+  }
+
+  // A call that is recorded made it, and is judged.
+  bool is_prepared(const EntryPair& entry) const {
+    const auto ours = tensor_of(*entry.target), &theirs = entry.facts;
+    return model_.prepared && ours && theirs &&
+           (calls_.prepared.find(*ours) != nullptr || calls_.prepared.find(*theirs) != nullptr);
   }
 
   // What is given to another call of a model, as the state of a recurrent one, may be a result of this step.
@@ -198,6 +206,7 @@ class StateWalk {
     const Moment moment{FindingKind::kWeight, Phase::kParameters,
                         before_ == nullptr ? Reason::kParameterDiffers : Reason::kParameterMoved};
     at_start_ = visit(moment, parameters_, [this](const EntryPair& entry) {
+      if (const metrics::Distance* const made = written(entry)) return kept(entry, *made);
       return before_ == nullptr || !entry.facts
                  ? origin(entry)
                  : left_behind(model_, *before_, entry.name, *entry.facts, tensor_at(entry));
@@ -211,6 +220,11 @@ class StateWalk {
                       shown(a), shown(b))
           .module = module_of(one.name);
     }
+  }
+
+  // By a call between the steps.
+  const metrics::Distance* written(const EntryPair& entry) const {
+    return entry.facts && model_.prepared ? calls_.written.find(*entry.facts) : nullptr;
   }
 
   // The running means of all normalisations are measured together, as some are 0 but for rounding.
@@ -230,6 +244,7 @@ class StateWalk {
   // An average of a parameter, as a copy of the model has it under its own name, is made of what it was, and
   // of the parameter. Other buffers are left by the calls.
   Place buffer_place(const EntryPair& entry, const EntryPair* averaged) {
+    if (const metrics::Distance* const made = written(entry)) return kept(entry, *made);
     if (before_ == nullptr) return origin(entry);
     if (averaged == nullptr || !model_.averaged_weights || !averaged->facts ||
         !((*averaged->reference)["shape"] == (*entry.reference)["shape"]))

@@ -18,7 +18,9 @@ using trace::Json;
 
 constexpr std::size_t kLongestShown = 80;
 
-bool is_tensor(const Json& entry) { return entry.is_object() && entry["dtype"].kind() == Json::Kind::kText; }
+bool holds_tensor(const Json& entry) {
+  return entry.is_object() && entry["dtype"].kind() == Json::Kind::kText;
+}
 
 std::int64_t count_of(const Json& entry, std::string_view key) {
   const double count = entry[key].number().value_or(0);
@@ -34,7 +36,7 @@ double elements(const Json& shape) {
 }  // namespace
 
 std::optional<metrics::TensorFacts> tensor_of(const Json& entry) {
-  if (!is_tensor(entry)) return std::nullopt;
+  if (!holds_tensor(entry)) return std::nullopt;
   metrics::TensorFacts facts;
   facts.dtype = trace::dtype_of(entry["dtype"].text());
   facts.count = elements(entry["shape"]);
@@ -79,7 +81,7 @@ std::optional<double> number_of(const Json& entry) {
 }
 
 std::string shown(const Json& entry) {
-  if (is_tensor(entry)) return std::string(entry["dtype"].text()) + " " + shown(entry["shape"]);
+  if (holds_tensor(entry)) return std::string(entry["dtype"].text()) + " " + shown(entry["shape"]);
   if (entry.is_object() && entry.keys().size() == 1 && entry.find("value") != nullptr)
     return shown(entry["value"]);
   std::string text;

@@ -45,6 +45,7 @@ class Walk {
         visit(i);
       }
     }
+    for (const Run* run : {&calls_.ours(), &calls_.theirs()}) note_prepared(*run);
     for (const std::uint32_t i : gradients) visit_gradients(i);
     for (const Unmeasured& one : unmeasured_) find_effect(one);
     for (const UnpairedCalls& group : unpaired_.groups()) report_group(group);
@@ -142,10 +143,13 @@ class Walk {
       const double parameters = places_.parameters_of(record);
       seen.entered = std::max(seen.entered, parameters);
       seen.in_is_equal &= parameters == 0;
+      const std::size_t known = walk().findings.size();
       seen.has_other_arguments = visit_inputs(record, knows_sources) > 0;
+      const std::size_t given = walk().findings.size();
       visit_results(record, sources, knows_sources);
+      if (seen.has_result && seen.out_is_equal) come_to_nothing(record, known, given);
     }
-    if (calls_.zone(record) == Zone::kOptimizer) {  // for the next step
+    if (calls_.zone(record) == Zone::kOptimizer || is_written_between_steps(record)) {  // for the next step
       for (const ItemPair& row : rows) {
         if (calls_.is_result(row)) walk().updated.add(calls_.facts(row), calls_.distance(row));
       }
@@ -153,6 +157,15 @@ class Walk {
     if (!seen.has_result) return;
     ++walk().compared;
     walk().equal += seen.out_is_equal ? 1 : 0;
+  }
+
+  // Tensors that show in no result, and are kept for no backward pass.
+  void come_to_nothing(std::uint32_t record, std::size_t begin, std::size_t end) {
+    if (!model_.shows || calls_.backward_of(record)) return;
+    for (std::size_t i = begin; i < end; ++i) {
+      Finding& finding = walk().findings[i];
+      if (std::isfinite(finding.distance.low)) finding.effect = 0;
+    }
   }
 
   void note_given(std::uint32_t record, const std::vector<Source>& sources) {
@@ -250,6 +263,8 @@ class Walk {
     if (is_told && measured.later < 1) return;
     Finding& finding =
         add(FindingKind::kArgument, row, {Reason::kNoCallMadeIt, {calls_.item_name(row)}}, measured);
+    // What is recorded of the model tells where in it.
+    if (model_.prepared && input.is_of_model) finding.order = calls_.count();
     if (input.source != kNoItem) {
       name_after_module(finding, row);
       tell_what_happened(finding, row, input.source, ours);
@@ -321,6 +336,21 @@ class Walk {
 
   // ---- what comes out
 
+  // As into parameters, and averages of them.
+  bool is_written_between_steps(std::uint32_t record) const {
+    return calls_.is_preparation(record) && calls_.writes_in_place(record);
+  }
+
+  void note_prepared(const Run& run) {
+    for (std::uint32_t i = 0; has_state_ && i < run.trace.records().size(); ++i) {
+      if (run.parent(run.name(i)) != kPreparation) continue;
+      for (const Item& item : run.items(i)) {
+        if (is_tensor(item) && !is_input(item.part))
+          result_.prepared.add(trace::facts_of(run.trace, item), {});
+      }
+    }
+  }
+
   void visit_results(std::uint32_t record, const std::vector<Source>& sources, bool knows_sources) {
     Outcome& seen = effects_[record];
     const ItemPair* worst = nullptr;
@@ -344,6 +374,7 @@ class Walk {
         note_result_of_module(row, apart);
       if (apart.equal) continue;
       if (has_state_) result_.results.add(calls_.facts(row), apart);
+      if (is_written_between_steps(record)) result_.written.add(calls_.facts(row), apart);
       Measured measured = measure(row, places_.result(row, sources, knows_sources), apart);
       places_.keep(row, measured.place);
       seen.arrives |= measured.counts;

@@ -24,6 +24,9 @@ struct SuspectsOfCalls {
   compare::KnownValues gradients_of_parameters;
   /// How far off results of calls are that differ, by value: another call of a model may be given them.
   compare::KnownValues results;
+  /// Results of the calls in front of the first call of the model, of both runs; and, as above, of those that
+  /// write into what they are given, as into parameters.
+  compare::KnownValues prepared, written;
 };
 
 /// `before`: of the step before; null for the first. `target`, `reference`: the training states, where the

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, DumpConfig
@@ -14,6 +15,7 @@ from msprobe.dump.arguments import checked_module, checked_range, compiled_model
 from msprobe.dump.capture import compiled_modules, make_hooks, module_calls
 from msprobe.dump.empty_dumps import STEPS_ENDED, EmptyDumps
 from msprobe.dump.placement import gathered_parameters
+from msprobe.dump.preparation import Preparation
 from msprobe.dump.training_state import TrainingState
 from msprobe.hooks.calls import CallRange, around_every_batch
 from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
@@ -73,7 +75,8 @@ class DataDump:
         self._collecting = False
         self._ended = False
         self._first_bad = ("", "")  # records of the last step: with a NaN or an infinity, with a NaN
-        self._late_steps: list[int] = []  # whose devices have not said yet what was in their tensors
+        # Whose devices have not said yet what was in their tensors, and who recorded them.
+        self._late_steps: list[tuple[Any, int]] = []
         self._online: Spool | None = None  # in place of files
         self._process = os.getpid()
         os.register_at_fork(after_in_child=self._forget)
@@ -84,13 +87,18 @@ class DataDump:
             packed=self._section.json == "packed",
             sketch=self._section.sketch,
         )
-        self._session = adapter.DumpSession(options, stacks=self._section.stacks)
+        self._new_session = functools.partial(adapter.DumpSession, options, stacks=self._section.stacks)
+        self._session = self._new_session()
+        self._other_session: Any = None  # what a step is prepared with while the one before may go on
+        self._preparation: Preparation | None = None
+        self._model_calls = 0  # of models, while a step was prepared; they are not recorded
+        self._modules: list[tuple[str, nn.Module]] = []  # those watched, by their names in records
         self._training_state = TrainingState(
             _diagnosis_kinds(self._section),
             entrances,
             averaged,
-            self._session.attach,
-            self._session.note_known if only_evidence else None,
+            lambda path, content: self._session.attach(path, content),
+            (lambda tensors: self._session.note_known(tensors)) if only_evidence else None,
         )
         self._steps = WantedSteps(config, STEPS_ENDED)
         self._empty = EmptyDumps(config, self._section)
@@ -113,7 +121,10 @@ class DataDump:
         self._stop()
 
     def _start(self, model: object, token_range: list[int] | None = None) -> None:
-        if self._config.level == "debug" or self._collecting or not self._wanted():
+        if self._config.level == "debug" or self._collecting:
+            return
+        if not self._wanted():
+            self._drop_preparation()
             return
         model = model if model is not None else self._model
         if self._level in ("L0", "mix"):
@@ -124,11 +135,13 @@ class DataDump:
         if self._overflowed():
             return
         directory = self._directory()
-        if not directory or not self._open(directory):
+        if not directory or not (self._is_prepared() or self._open(directory)):
             return
         if self._only_evidence:
             self._session.note_known(self._held())
-        self._training_state.begin_step(model, directory, watches=tokens is not None)
+        self._training_state.begin_step(
+            model, directory, watches=tokens is not None, model_calls_before=self._model_calls
+        )
         if self._hooks is None:
             self._renew_hooks()
         self._collecting = True
@@ -165,17 +178,19 @@ class DataDump:
         self._session.begin_flush()
         report = self._session.report()
         if report["is_late"]:  # devices have not said yet what was in their tensors
-            if self._step not in self._late_steps:
-                self._late_steps.append(self._step)
+            if (self._session, self._step) not in self._late_steps:
+                self._late_steps.append((self._session, self._step))
         else:
             self._tell_first_bad(self._step, report["first_non_finite"], report["first_nan"])
 
     def _tell_late(self) -> None:
         """Of earlier steps, whose files are made now."""
-        for report in self._session.finished_reports():
-            if self._late_steps:
-                step = self._late_steps.pop(0)
-                self._tell_first_bad(step, report["first_non_finite"], report["first_nan"])
+        for session in filter(None, (self._session, self._other_session)):
+            for report in session.finished_reports():
+                late = next((one for one in self._late_steps if one[0] is session), None)
+                if late is not None:
+                    self._late_steps.remove(late)
+                    self._tell_first_bad(late[1], report["first_non_finite"], report["first_nan"])
 
     def _tell_first_bad(self, step: int, bad: str, nan: str) -> None:
         """Once for steps in a row that begin with the same: a model may have infinities by design."""
@@ -302,8 +317,11 @@ class DataDump:
             if self._fetching is not None:
                 self._fetching.remove()
             self._stop()
+            self._drop_preparation()
             self._training_state.end_step()
             self._session.end()
+            if self._other_session is not None:
+                self._other_session.end()
             self._tell_late()
             self._count_records()
             self._empty.ended(self._session.report()["records"])
@@ -314,9 +332,10 @@ class DataDump:
 
     def release(self) -> None:
         if os.getpid() == self._process:
-            self._session.forget_modules()
+            for session in filter(None, (self._session, self._other_session)):
+                session.forget_modules()
             self._model = self._watched = self._hooks = None
-            self._others = {}
+            self._others, self._modules = {}, []
             self._compiled = []
 
     def _forget(self) -> None:
@@ -327,9 +346,71 @@ class DataDump:
                 self._single.remove()
             assert self._hooks is not None
             self._hooks.remove()
+        if self._preparation is not None:
+            self._preparation.end()
+            self._preparation = None
         self._training_state.forget()
         if self._online is not None:
             self._online.forget()
+
+    # ---- what prepares a step
+
+    def prepare(self, step: int) -> None:
+        """Records the functions that are called from now on until the start() of this step, which is the next
+        one, as its beginning. Once more: what was recorded so is dropped. Only where functions are recorded.
+        """
+        self._drop_preparation()
+        is_packed = self._section.json == "packed" and self._config.task == "statistics"
+        if self._level != "mix" or not is_packed or not self._steps.has_step(step):
+            return
+        session = self._session
+        if step > self._step:  # whose files are not complete
+            session = self._other_session = self._other_session or self._new_session()
+        self._model_calls = 0
+        # Until a model is called nothing tells whether the process trains one, and is of this rank.
+        directory = Path(self._config.dump_path, "preparation", str(os.getpid()))
+        try:
+            self._preparation = Preparation(session, step, str(directory), reads_all=_processes() > 1)
+        except Error as error:
+            log.debug("what prepares step %d is not recorded: %s", step, error)
+            return
+        with self._training_state.aside():
+            self._preparation.begin()
+
+    def set_preparation_aside(self, is_aside: bool) -> None:
+        """Around a call of a model, which is counted, and not recorded."""
+        if self._preparation is not None:
+            self._model_calls += is_aside
+            self._preparation.set_aside(is_aside)
+
+    def _is_prepared(self) -> bool:
+        """Ends what prepares the step that begins: the step goes on with its records."""
+        prepared, self._preparation = self._preparation, None
+        if prepared is None:
+            return False
+        with self._training_state.aside():
+            prepared.end()
+        try:
+            if prepared.step != self._step:
+                raise Error(f"step {prepared.step} was prepared")
+            prepared.move(self._directory())
+        except Error as error:
+            log.debug("what prepares step %d is not recorded: %s", self._step, error)
+            prepared.drop()
+            return False
+        if prepared.session is not self._session:
+            self._session, self._other_session = prepared.session, self._session
+            self._watch_modules()
+            self._hooks = None
+        self._empty.opened()
+        return True
+
+    def _drop_preparation(self) -> None:
+        prepared, self._preparation = self._preparation, None
+        if prepared is not None:
+            with self._training_state.aside():
+                prepared.end()
+            prepared.drop()
 
     # ---- steps
 
@@ -382,11 +463,18 @@ class DataDump:
                 log.warning("start: another model is given; the one of the first start() is recorded")
             return
         modules = [*named_modules(model), *compiled_models(model)]
-        for name, module in modules:
-            self._session.watch_module(module, f"Module.{name}")
-        self._place_parameters(model)
+        self._modules += [(f"Module.{name}", module) for name, module in modules]
         self._watched = model
-        self._compiled = compiled_modules(self._session, [module for _, module in modules])
+        self._watch_modules()
+
+    def _watch_modules(self) -> None:
+        """All, by the session that records now."""
+        for name, module in self._modules:
+            if not self._session.watches_module(module):
+                self._session.watch_module(module, name)
+        if self._watched is not None:
+            self._place_parameters(self._watched)
+        self._compiled = compiled_modules(self._session, [module for _, module in self._modules])
 
     def _place_parameters(self, model: object) -> None:
         """Tells where the parameters of FSDP lie. torch may change what is asked for: that costs the answer,
@@ -410,8 +498,10 @@ class DataDump:
             prefix += "_1"
         self._others[prefix] = model
         if self._watched is not None:
-            for name, module in named_modules(model):
-                self._session.watch_module(module, f"Module.{prefix}.{name}")
+            named = [(f"Module.{prefix}.{name}", module) for name, module in named_modules(model)]
+            self._modules += named
+            for name, module in named:
+                self._session.watch_module(module, name)
         self._training_state.add_model(prefix, model)
         return True
 

@@ -77,13 +77,21 @@ class TrainingState:
         if self._kinds:
             import_torch()
 
-    def begin_step(self, model: object, directory: str | os.PathLike[str], *, watches: bool = True) -> None:
+    def begin_step(
+        self,
+        model: object,
+        directory: str | os.PathLike[str],
+        *,
+        watches: bool = True,
+        model_calls_before: int = 0,
+    ) -> None:
         """Measures the state before the step, and installs the hooks. Does nothing in a step that has begun;
         another directory ends that first.
 
         watches: False leaves the hooks to watch(), for whoever installs others first.
         model: a module or a list of them as start() takes them, or None: then the kinds that need one are
         left out, and the file says so.
+        model_calls_before: calls of models that prepared the step, and are not recorded.
         """
         if not self._kinds:
             return
@@ -97,6 +105,8 @@ class TrainingState:
         self._step = _Step(
             self._kinds, model, self._others, report, self._settings, self._entrances, self._note_known
         )
+        if model_calls_before:
+            report.set("preparation", "model_calls", model_calls_before)
         if self._averaged is not None and "parameters" in self._kinds:
             self._step.measure_averaged(self._averaged)
         self._step.install_permanent()

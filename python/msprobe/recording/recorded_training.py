@@ -64,6 +64,7 @@ class RecordedTraining:
     recorders: made by `make_recorders` at the first call of a model, when all that was set up before is done:
         torch.distributed is initialised by then. They are asked in this order, and closed in the reverse one.
     steps: those that are recorded; empty: all.
+    make_early: gives those of them that record what prepares the first step, when an optimizer is made.
     """
 
     def __init__(
@@ -71,14 +72,17 @@ class RecordedTraining:
         make_recorders: Callable[[], list[Recorder]],
         models: list[Any] | None = None,
         steps: Collection[int] = (),
+        make_early: Callable[[], list[Recorder]] = list,
     ) -> None:
         self.models = TrainedModels(models)
         self.seen = Seen(models=self.models.found)
         self._make_recorders = make_recorders
         self._recorders: list[Recorder] | None = None
+        self._make_early = make_early
+        self._early: list[Recorder] = []
         self._calls = OutermostCalls(self._outermost_call)
         self._regions = RegionWatch(self._region_begins)
-        self._steps = FinishedSteps(self._step_finished, self._step_with_closure)
+        self._steps = FinishedSteps(self._step_finished, self._step_with_closure, self._optimizer_made)
         self._backward: list[CallWatch] = []
         self._posted: Removable | None = None
         self._beside: dict[int, Any] = {}  # weak references to modules that are called beside the models
@@ -111,6 +115,8 @@ class RecordedTraining:
             untraced(lambda optimizer, *_: None if captures_graph() else self._stepping(optimizer))
         )
         os.register_at_fork(after_in_child=self._forget)
+        if optimizers_of_process():  # a notebook begins to record behind them
+            self._optimizer_made()
 
     def close(self) -> None:
         """Ends everything. Never raises."""
@@ -120,7 +126,7 @@ class RecordedTraining:
         if self._is_open:
             self.seen.steps += 1
         self.seen.forward_only = self._forward_only.rows()
-        for recorder in reversed(self._recorders or []):
+        for recorder in reversed(self._recorders or self._early):
             self._guarded(recorder, "the end", recorder.close)
         for hook in (self._posted, *self._backward, self._steps, self._regions, self._calls):
             if hook is not None:
@@ -146,13 +152,26 @@ class RecordedTraining:
                 if computes and has_gradients and self._is_trained(module):
                     return self._training_call(module)
                 if not self._is_open:
-                    takes = self._forward_only.count(self._forward_only.callee(module), self.seen.steps)
-                    return takes if computes else None
+                    return self._forward_only_call(module, computes)
                 if computes:
                     self._call_beside(module)
         except Exception as error:
             self._give_up(error)
         return None
+
+    def _forward_only_call(self, module: Any, computes: bool) -> Callable[[Any], None] | None:
+        callee = self._forward_only.callee(module)
+        takes = self._forward_only.count(callee, self.seen.steps)
+        if callee is None:  # a function of the program, as a transform of data is
+            return None
+        self._tell("set_aside", True)
+
+        def returned(result: Any) -> None:
+            if takes is not None and computes:
+                takes(result)
+            self._tell("set_aside", False)
+
+        return returned
 
     def _training_call(self, module: Any) -> Callable[[Any], None] | None:
         if self._is_open and self._results and not any(result.is_alive() for _, result in self._results):
@@ -197,6 +216,17 @@ class RecordedTraining:
         if name not in self.seen.optimizers:
             self.seen.optimizers.append(name)
         self._stepped = True
+
+    def _optimizer_made(self) -> None:
+        """In front of the first step: what is made behind the last optimizer is data."""
+        if self._closed or os.getpid() != self._process or self._is_open or self.seen.steps > 0:
+            return
+        try:
+            with torch_adapter().NoModes():
+                self._early = self._early or self._make_early()
+                self._tell("prepare_step", 0)
+        except Exception as error:
+            log.debug("what prepares the first step is not recorded: %s: %s", type(error).__name__, error)
 
     def _step_with_closure(self, optimizer: Any) -> None:
         """Where the model is called inside of this optimizer step, what watches the optimizer has to be there
@@ -287,6 +317,7 @@ class RecordedTraining:
             self._recorders = []
             try:
                 self._recorders = self._make_recorders()
+                self._early = []
             except Exception as error:
                 self._note(f"nothing is recorded: {type(error).__name__}: {error}")
             self._tell("models_found", self.seen.models)
@@ -317,10 +348,11 @@ class RecordedTraining:
                 self._later = [weakref.ref(one) for one in waiting]
         self._tell("end_step", self.seen.steps)
         self.seen.steps += 1
+        self._tell("prepare_step", self.seen.steps)
 
     def _tell(self, what: str, *arguments: Any) -> None:
         tell = methodcaller(what, *arguments)
-        for recorder in list(self._recorders or []):
+        for recorder in list(self._early if self._recorders is None else self._recorders):
             self._guarded(recorder, what.replace("_", " "), tell, recorder)
 
     def _guarded(self, recorder: Recorder, what: str, call: Callable[..., None], *arguments: Any) -> None:
@@ -328,9 +360,9 @@ class RecordedTraining:
             call(*arguments)
         except Exception as error:
             self._note(f"{recorder.name}: {what}: {type(error).__name__}: {error}: not recorded any more")
-            assert self._recorders is not None
-            if recorder in self._recorders:
-                self._recorders.remove(recorder)
+            among = self._early if self._recorders is None else self._recorders
+            if recorder in among:
+                among.remove(recorder)
                 try:
                     recorder.close()
                 except Exception as other:

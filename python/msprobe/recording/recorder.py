@@ -24,6 +24,15 @@ class Recorder(Protocol):
         frozen.
         """
 
+    def prepare_step(self, step: int) -> None:
+        """What is called from here on prepares this step, outside of models: behind the end of the step
+        before, and in front of the first one, where an optimizer is made, for recorders that are there then.
+        Of one step it may be told several times: the last one counts.
+        """
+
+    def set_aside(self, is_aside: bool) -> None:
+        """Around the call of a model that is of no step."""
+
     def begin_step(self, step: int) -> None:
         """Before the first call of a model in a step."""
 
@@ -51,6 +60,12 @@ class QuietRecorder:
         pass
 
     def called_beside(self, name: str, module: Any) -> None:
+        pass
+
+    def prepare_step(self, step: int) -> None:
+        pass
+
+    def set_aside(self, is_aside: bool) -> None:
         pass
 
     def begin_step(self, step: int) -> None:

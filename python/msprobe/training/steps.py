@@ -89,16 +89,23 @@ class OutermostCalls:
 
 class FinishedSteps:
     """Calls `after(optimizer)` when a `step()` of a torch.optim.Optimizer has returned, with all its hooks,
-    and `before(optimizer)` before one that is given a closure, which calls the model inside of the step.
+    `before(optimizer)` before one that is given a closure, which calls the model inside of the step, and
+    `made()` when one is constructed.
 
     Hooks of torch cannot do what this is for: torch walks over its hooks, and fails when one of them
     comes or goes meanwhile. Seen are optimizers of classes that exist at install(), and those made later. An
     optimizer whose own `step` was replaced before install(), as a scheduler does, is not seen.
     """
 
-    def __init__(self, after: Callable[[Any], None], before: Callable[[Any], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        after: Callable[[Any], None],
+        before: Callable[[Any], None] = lambda _: None,
+        made: Callable[[], None] = lambda: None,
+    ) -> None:
         self._after = after
         self._before = before
+        self._made = made
         self._active = False
         self._exchanges: list[AttributeExchange] = []
         self._seen: set[type] = set()
@@ -117,6 +124,7 @@ class FinishedSteps:
             construct(optimizer, *args, **kwargs)
             if self._active:
                 self._watch(type(optimizer))
+                self._made()
 
         self._exchange(AttributeExchange(Optimizer, "__init__", constructed))
 

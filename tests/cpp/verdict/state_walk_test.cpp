@@ -218,6 +218,40 @@ TEST_CASE("input: what another call of a model is given may be a result, and is 
   CHECK(is_found(2));
 }
 
+TEST_CASE("input: what a call in front of the model makes of equal data is its result, and no data") {
+  const auto run = [](double noise, double label, const std::string& around) {
+    return steps::Run{call("Torch.mul.0.forward", tensor({noise}), tensor({label})),
+                      R"("inputs": [{"tensors": {"args.0": )" + entry({label}) + "}}]",
+                      R"("Torch.mul.0.forward": ")" + around + '"'};
+  };
+  const auto is_data = [&](const steps::Run& target, const steps::Run& reference) {
+    return found(walk(target, reference), FindingKind::kInputData) != nullptr;
+  };
+  CHECK_FALSE(is_data(run(1, 3, "preparation"), run(1, 2, "preparation")));
+  CHECK(is_data(run(1, 3, ""), run(1, 2, "")));
+  const StepWalk step = walk(run(1, 3, "preparation"), run(1, 2, "preparation"));
+  CHECK(found(step, FindingKind::kOperator) != nullptr);
+  // Made by a call that one run has alone.
+  steps::Run other = run(1, 3, "preparation");
+  other.calls = call("Torch.add.0.forward", tensor({1}), tensor({3}));
+  other.construct = R"("Torch.add.0.forward": "preparation")";
+  CHECK_FALSE(is_data(other, run(1, 2, "preparation")));
+}
+
+TEST_CASE("parameter: what a call between the steps wrote into it explains it") {
+  const auto run = [](double written, const std::string& around) {
+    return steps::Run{
+        call("Tensor.copy_.0.forward", tensor({1}) + ", " + tensor({written}), tensor({written})),
+        R"("parameters": {"w": )" + entry({written}) + '}', R"("Tensor.copy_.0.forward": ")" + around + '"'};
+  };
+  const StepWalk before = walk(run(1, ""), run(1, ""));
+  const auto is_found = [&](const std::string& around) {
+    return found(walk(run(3, around), run(2, around), &before), FindingKind::kWeight) != nullptr;
+  };
+  CHECK_FALSE(is_found("preparation"));
+  CHECK(is_found(""));
+}
+
 TEST_CASE("input: data of a later step may be made with the model, and integers are read") {
   const auto is_found = [](std::string_view dtype, double weight, double off, bool is_later) {
     const auto run = [&](double given, double by) {
