@@ -87,8 +87,9 @@ class DumpSession : public CallObserver,
     recorder_.open(directory);
   }
 
-  void move(const std::filesystem::path& directory) {
+  void move(const std::filesystem::path& directory, bool read_all) {
     const py::gil_scoped_release no_gil;
+    describer_.read_all(read_all);
     recorder_.move(directory);
   }
 
@@ -539,7 +540,7 @@ void register_dump(py::module_& m) {
       .def(py::init<const msprobe::dump::Options&, bool>(), py::arg("options"), py::kw_only(),
            py::arg("stacks") = true)
       .def("open", &DumpSession::open, py::arg("directory"), py::arg("read_all") = false)
-      .def("move", &DumpSession::move, py::arg("directory"))
+      .def("move", &DumpSession::move, py::arg("directory"), py::arg("read_all") = false)
       .def("begin_flush", &DumpSession::begin_flush)
       .def("attach", &DumpSession::attach, py::arg("path"), py::arg("content"))
       .def("close", &DumpSession::close, py::kw_only(), py::arg("wait") = true)

@@ -286,7 +286,8 @@ class Walk {
         measured);
   }
 
-  // What goes into the first call of a module is what goes into the module: its caller decided.
+  // What goes into the first call of a module is what goes into the module, where that differs: its caller
+  // decided.
   void name_after_module(Finding& finding, const ItemPair& row) const {
     const Trace& target = calls_.target();
     const std::uint64_t value = value_key(target, calls_.item(row));
@@ -295,16 +296,15 @@ class Walk {
       const std::string_view around = calls_.parent(inner);
       const auto module = is_module(around) ? target.find(around) : std::nullopt;
       if (!module) return;
-      const Record& record = target.records()[*module];
-      const auto items = target.items(record);
-      const auto same = std::find_if(items.begin(), items.end(), [&](const Item& item) {
-        return is_input(item.part) && value_key(target, item) == value;
-      });
-      if (same == items.end()) return;
       inner = static_cast<std::uint32_t>(*module);
+      const auto rows = calls_.rows_of(inner);
+      const auto same = std::find_if(rows.begin(), rows.end(), [&](const ItemPair& one) {
+        const Item& item = calls_.item(one);
+        return is_input(item.part) && !calls_.distance(one).equal && value_key(target, item) == value;
+      });
+      if (same == rows.end()) return;
       finding.record = around;
-      finding.name =
-          trace::item_name(target, inner, record.first_item + static_cast<ItemIndex>(same - items.begin()));
+      finding.name = calls_.item_name(*same);
       finding.module = module_path(calls_.parent(inner));
       finding.operator_name = operator_name(around);
     }

@@ -393,7 +393,7 @@ class DataDump:
         try:
             if prepared.step != self._step:
                 raise Error(f"step {prepared.step} was prepared")
-            prepared.move(self._directory())
+            prepared.move(self._directory(), reads_all=_processes() > 1)
         except Error as error:
             log.debug("what prepares step %d is not recorded: %s", self._step, error)
             prepared.drop()

@@ -60,12 +60,11 @@ class Preparation:
         self.session.close_phase(PHASE)
         self.session.set_collecting(False)
 
-    def move(self, directory: str) -> None:
+    def move(self, directory: str, *, reads_all: bool) -> None:
         """After end(). Raises IoError."""
-        if directory != self._directory:
-            self.session.move(directory)
-            _remove(self._directory)
-            self._directory = directory
+        self.session.move(directory, reads_all)
+        _remove(self._directory)
+        self._directory = directory
 
     def drop(self) -> None:
         """After end(): nothing stays."""

@@ -317,9 +317,11 @@ class RecordedTraining:
             self._recorders = []
             try:
                 self._recorders = self._make_recorders()
-                self._early = []
             except Exception as error:
                 self._note(f"nothing is recorded: {type(error).__name__}: {error}")
+                for recorder in self._early:
+                    self._guarded(recorder, "the end", recorder.close)
+            self._early = []
             self._tell("models_found", self.seen.models)
         self._tell("begin_step", self.seen.steps)
 

@@ -13,15 +13,11 @@
 #include "graph/merge/import.h"
 #include "graph/merge/layers.h"
 #include "graph/merge/merged_data.h"
+#include "graph/merge/shards.h"
 #include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 namespace {
-
-// Modules of a training loop, which each rank has for itself.
-bool is_of_optimizer(std::string_view name) {
-  return name.starts_with("optimizer") || name.starts_with("clip_grad");
-}
 
 bool is_backward(std::string_view name) { return trace::RecordName(name).is_backward(); }
 
@@ -83,7 +79,7 @@ class Pipeline {
       add_children_of_others(node, same);
       const auto& children = main_[node].children;
       for (const NodeId child : Reversed(children)) {
-        if (main_[child].kind == NodeKind::kModule && !is_of_optimizer(main_[child].name))
+        if (main_[child].kind == NodeKind::kModule && !is_of_the_loop(main_[child].name))
           open.push_back(child);
       }
     }
@@ -150,7 +146,7 @@ class Pipeline {
   // At the top level calls and collections are communication between the stages.
   bool may_be_added(const Graph& other, NodeId child) const {
     const Node& node = other[child];
-    if (node.kind == NodeKind::kCollection || is_of_optimizer(node.name)) return false;
+    if (node.kind == NodeKind::kCollection || is_of_the_loop(node.name)) return false;
     if (node.parent == Graph::kRoot && node.kind == NodeKind::kCall) return false;
     return node.kind == NodeKind::kCall || main_.find(node.name) == kNoNode;
   }

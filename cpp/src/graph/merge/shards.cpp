@@ -135,11 +135,14 @@ void ShardMerge::take_reduced(NodeId node, NodeId reduction) {
   merged_[node] = true;
 }
 
+bool is_of_the_loop(std::string_view name) {
+  return name.starts_with("optimizer") || name.starts_with("clip_grad") || name.starts_with("preparation");
+}
+
 bool may_hold_parts(const Graph& graph, NodeId node) {
   if (node == Graph::kRoot || graph[node].parent == kNoNode) return false;
   const Node& parent = graph[graph[node].parent];
-  return parent.kind == NodeKind::kModule && !parent.name.starts_with("optimizer") &&
-         !parent.name.starts_with("clip_grad") &&
+  return parent.kind == NodeKind::kModule && !is_of_the_loop(parent.name) &&
          !trace::RecordName(graph[node].name).has_collective_prefix();
 }
 

@@ -62,8 +62,11 @@ class ShardMerge {
   std::vector<bool> merged_;
 };
 
-/// Whether tensors of a node may be parts of larger ones: it is inside a module that is none of an
-/// optimizer, and does not communicate itself.
+/// A part of the training that is no module of the model, and that each rank has for itself.
+bool is_of_the_loop(std::string_view name);
+
+/// Whether tensors of a node may be parts of larger ones: it is inside a module that is one of the
+/// model, and does not communicate itself.
 bool may_hold_parts(const Graph& graph, NodeId node);
 
 }  // namespace msprobe::graph
