@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "base/non_finite.h"
+#include "verdict/expected_errors.h"
+#include "verdict/operator_error.h"
 #include "verdict/state_entry.h"
 
 namespace msprobe::verdict {
@@ -77,16 +79,24 @@ static std::vector<ItemIndex> losses(const Run& run) {
   return found;
 }
 
-double arriving_losses(const Calls& calls) {
+double arriving_losses(const Calls& calls, const compare::StepWalk* before) {
   const std::vector<ItemIndex> ours = losses(calls.ours()), theirs = losses(calls.theirs());
   // Calls that one run makes again in its backward pass stand in front of the rest of it.
   const std::size_t shared =
       ours.size() == theirs.size() ? ours.size() : std::min<std::size_t>({ours.size(), theirs.size(), 1});
+  const ExpectedErrors of_ours(calls, calls.ours(), ExpectedErrors::Of::kWholePass),
+      of_theirs(calls, calls.theirs(), ExpectedErrors::Of::kWholePass);
+  const Earlier earlier{before, 0, {}};
   double largest = 0;
   for (std::size_t i = 0; i < shared; ++i) {
     const Item &one = calls.target().all_items()[ours[i]], &other = calls.reference().all_items()[theirs[i]];
-    largest =
-        std::max(largest, trace::distance(calls.target(), one, calls.reference(), &other, nullptr).high);
+    const metrics::Distance apart = trace::distance(calls.target(), one, calls.reference(), &other, nullptr);
+    if (apart.equal) continue;
+    const double expected =
+        std::max(of_ours.of(ours[i], earlier).error(), of_theirs.of(theirs[i], earlier).error());
+    if (calls.model().expected_losses && apart.low > calls.model().suspect * kMargin * expected)
+      return kInfinity;
+    largest = std::max(largest, apart.high);
   }
   return largest;
 }

@@ -70,17 +70,21 @@ void ExpectedErrors::add_record(std::uint32_t record, const Earlier& earlier) co
     ItemIndex source = run_.flow().source(i);
     // Gradients of parameters may stand before the calls that made them.
     if (source != kNoItem && trace::holds_gradients(run_.name(run_.flow().record(source)))) source = kNoItem;
-    known_[i] = run_.row_of(i) != kNoRow ? measured(run_.row_of(i), earlier)
-                : source != kNoItem      ? known_[source]
-                : is_input(item.part)    ? given(record, item, earlier)
-                                         : made(record, item);
+    const std::uint32_t row = run_.row_of(i);
+    const bool is_begun_with = source == kNoItem && is_input(item.part);
+    const bool counts = row != kNoRow && (errors_ != Of::kWholePass || is_begun_with ||
+                                          calls_.distance(calls_.row(row)).equal);
+    known_[i] = counts                ? measured(row, earlier)
+                : source != kNoItem   ? known_[source]
+                : is_input(item.part) ? given(record, item, earlier)
+                                      : made(record, item);
     if (is_backward(run_.name(record)) && !is_input(item.part))
       gradients_ = std::max(gradients_, known_[i].error);
   }
 }
 
 ExpectedErrors::Known ExpectedErrors::measured(std::uint32_t row, const Earlier& earlier) const {
-  if (is_rounding_alone_) return {0, 0, row};
+  if (errors_ == Of::kRounding) return {0, 0, row};
   const auto hidden = earlier.unseen.find(row);
   const double unseen = hidden == earlier.unseen.end() ? 0 : hidden->second;
   const Distance& apart = calls_.distance(calls_.row(row));
@@ -90,7 +94,7 @@ ExpectedErrors::Known ExpectedErrors::measured(std::uint32_t row, const Earlier&
 // A parameter, what an optimizer left behind, or what an unseen call made.
 ExpectedErrors::Known ExpectedErrors::given(std::uint32_t record, const Item& item,
                                             const Earlier& earlier) const {
-  if (is_rounding_alone_) return {};
+  if (errors_ == Of::kRounding) return {};
   const metrics::TensorFacts facts = trace::facts_of(run_.trace, item);
   const Distance* known = earlier.step != nullptr ? earlier.step->updated.find(facts) : nullptr;
   if (known == nullptr) known = parameters().find(facts);

@@ -34,14 +34,15 @@ Place place_of_call(const Calls& calls, const Run& run, std::uint32_t record, co
 
 class ExpectedErrors {
  public:
-  enum class Of : std::uint8_t { kAll, kRounding };  // kRounding: as if what both runs have were equal
+  enum class Of : std::uint8_t {
+    kAll,
+    kRounding,   // as if what both runs have were equal
+    kWholePass,  // of what both runs have, what is equal and what no call made; else expected, not measured
+  };
 
   /// Keeps what it is given.
   ExpectedErrors(const Calls& calls, const Run& run, Of errors = Of::kAll)
-      : calls_(calls),
-        run_(run),
-        is_target_(&run == &calls.ours()),
-        is_rounding_alone_(errors == Of::kRounding) {}
+      : calls_(calls), run_(run), is_target_(&run == &calls.ours()), errors_(errors) {}
 
   /// Of an item of the run; measured where both runs have it.
   Source of(ItemIndex item, const Earlier& earlier) const;
@@ -64,7 +65,8 @@ class ExpectedErrors {
 
   const Calls& calls_;
   const Run& run_;
-  const bool is_target_, is_rounding_alone_;
+  const bool is_target_;
+  const Of errors_;
   mutable std::vector<Known> known_;  // by item, of the first records
   mutable std::uint32_t records_ = 0;
   mutable double gradients_ = 0;  // the largest so far that a backward call gives
