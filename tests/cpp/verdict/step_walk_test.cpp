@@ -410,3 +410,62 @@ TEST_CASE(
   CHECK(found(walk({once}, {call("Module.fc.Linear.forward.0", tensor(), tensor())}),
               FindingKind::kArgument) != nullptr);
 }
+
+TEST_CASE("argument: a tensor that shows in no result of its call comes to nothing") {
+  const auto is_cause = [](double result, bool has_backward) {
+    const auto run = [&](double given, double made) {
+      const std::string backward = call("Functional.relu.0.backward", tensor({5}), tensor({6}));
+      return steps::Run{call("Functional.relu.0.forward", tensor({given}), tensor({made})) +
+                        (has_backward ? ", " + backward : std::string())};
+    };
+    const StepWalk step = walk(run(2, 1 + result), run(1, 1));
+    const StepWalk* const walks[] = {&step};
+    return !compare::judge(walks).culprits.empty();
+  };
+  CHECK_FALSE(is_cause(0, false));
+  CHECK(is_cause(1, false));
+  CHECK(is_cause(0, true));  // it is kept for the backward pass
+}
+
+TEST_CASE("argument: named after the module around, where that is given something else, too") {
+  // Inside of a module, and of it, from what was made before.
+  const auto name = [](double given_in_reference) {
+    const auto run = [](double module, double inside) {
+      return steps::Run{call("Tensor.add.0.forward", tensor({3}), tensor({1.1})) + ", " +
+                            call("Tensor.sub.0.forward", tensor({3}), tensor({1.3})) + ", " +
+                            call("Tensor.mul.0.forward", tensor({inside}), tensor({9 * inside})) + ", " +
+                            call("Module.m.M.forward.0", tensor({module}), tensor({9 * inside})),
+                        "", R"("Tensor.mul.0.forward": "Module.m.M.forward.0")"};
+    };
+    const StepWalk step = walk(run(1.3, 1.3), run(given_in_reference, 1.1));
+    return step.findings.empty() ? std::string() : step.findings[0].name;
+  };
+  CHECK(name(1.1) == "Module.m.M.forward.0.input.0");
+  CHECK(name(1.3) == "Tensor.mul.0.forward.input.0");
+}
+
+TEST_CASE("preparation: a value that a model may have made has half of its digits") {
+  const auto is_found = [](double off, const std::string& state) {
+    const auto run = [&](double value) {
+      return steps::Run{call("Tensor.mul.0.forward", tensor({value}), tensor({3 * value})), state,
+                        R"("Tensor.mul.0.forward": "preparation")"};
+    };
+    return found(walk(run(1 + off), run(1)), FindingKind::kArgument) != nullptr;
+  };
+  const std::string model = R"("preparation": {"model_calls": 1})", none = R"("version": 1)";
+  CHECK_FALSE(is_found(1e-4, model));
+  CHECK(is_found(1e-2, model));
+  CHECK(is_found(1e-4, none));
+}
+
+TEST_CASE("preparation: what is recorded of a model tells before what it made in front of it") {
+  const auto run = [](double value, double result) {
+    return steps::Run{call("Tensor.mul.0.forward", tensor({value}), tensor({3 * value})) + ", " +
+                          call("Functional.linear.0.forward", tensor({5}), tensor({result})),
+                      R"("preparation": {"model_calls": 1})", R"("Tensor.mul.0.forward": "preparation")"};
+  };
+  const StepWalk step = walk(run(2, 1.3), run(1, 1.1));
+  REQUIRE_FALSE(step.findings.empty());
+  CHECK(step.findings.back().name == "Tensor.mul.0.forward.input.0");
+  CHECK(step.findings.front().name == "Functional.linear.0.forward");
+}
