@@ -165,12 +165,13 @@ double Model::unseen(const Place& place) const {
     for (const Source& one : place.sources) error = std::max(error, one.unseen);
     return error;
   }
-  if (place.rule != Rule::kOperator || result.norm <= 0 || !unseen_elements) return 0;
+  if (result.norm <= 0 || !unseen_elements) return 0;
   // Nothing of the other elements is left in what was recorded.
   if (is_masked(result)) {
     const Tolerance allowed = tolerance(place);
     return std::isfinite(allowed.magnitude) ? allowed.magnitude : 0;
   }
+  if (place.rule != Rule::kOperator) return 0;
   // Where a flag moved, a sketch of all in another order may miss it.
   if (result.unit == 0 && place.by.only_moves()) {
     for (const Source& one : place.sources) {

@@ -95,7 +95,7 @@ Source CallPlaces::source(const ItemPair& row, bool is_saved) const {
   std::uint32_t last = source.row, maker = source.row;
   if ((!is_saved || is_input(calls_.item(row).part)) && !(unseen_.empty() && common_.empty())) {
     const ItemIndex from = calls_.theirs().flow().source(row.reference.index);
-    last = from == kNoItem ? kNoRow : calls_.theirs().row_of(from);
+    if (from != kNoItem) last = calls_.theirs().row_of(from);
     // Modules around have the same value behind the call that made it.
     maker = calls_.theirs().row_of(calls_.theirs().flow().first(row.reference.index));
   }
