@@ -189,6 +189,31 @@ bool Calls::writes_in_place(std::uint32_t record) const {
   });
 }
 
+bool Calls::is_unused(const Run& run, std::uint32_t record) const {
+  if (run.unused.empty()) find_unused(run);
+  return run.unused[record];
+}
+
+// From the last to the first, as what is taken by a call that is unused is unused, too.
+void Calls::find_unused(const Run& run) const {
+  run.unused.assign(run.trace.records().size(), false);
+  for (auto record = static_cast<std::uint32_t>(run.unused.size()); record-- > 0;) {
+    const std::string_view call = run.name(record);
+    if (run.parent(call) != kPreparation || is_collective(call) || operator_of(call).is_in_place) continue;
+    const Record& one = run.trace.records()[record];
+    bool is_used = false;
+    for (ItemIndex i = one.first_item; i < one.first_item + one.item_count && !is_used; ++i) {
+      const Item& item = run.trace.all_items()[i];
+      if (is_input(item.part) || !is_tensor(item)) continue;
+      is_used = value_key(run.trace, item) == 0;  // many tensors have this value
+      for (ItemIndex next = run.flow().follower(i); next != kNoItem && !is_used;
+           next = run.flow().follower(next))
+        is_used = is_input(run.trace.all_items()[next].part) && !run.unused[run.flow().record(next)];
+    }
+    run.unused[record] = !is_used;
+  }
+}
+
 bool Calls::may_be_of_model(std::uint32_t record) const {
   const auto is_so = [](const std::optional<trace::TrainingState>& state) {
     return state && state->root["preparation"]["model_calls"].number().value_or(0) > 0;

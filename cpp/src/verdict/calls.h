@@ -62,6 +62,7 @@ struct Run {
   const std::vector<trace::Match>& matches;  // by record, in the other run; mispaired ones have none
   std::vector<std::uint32_t> rows{};         // by item
   mutable std::optional<Flow> values{};
+  mutable std::vector<bool> unused{};  // by record
 
   std::string_view name(std::uint32_t record) const { return trace.name(trace.records()[record]); }
   std::span<const Item> items(std::uint32_t record) const { return trace.items(trace.records()[record]); }
@@ -112,6 +113,9 @@ class Calls {
   /// The module, or the part of a step, that made a call; empty: none or unknown.
   std::string_view parent(std::uint32_t record) const { return stands_[record].parent; }
   Zone zone(std::uint32_t record) const noexcept { return stands_[record].zone; }
+  /// Prepares the step, and nothing of the step takes what it makes: it was for something that is not
+  /// recorded, as an evaluation.
+  bool is_unused(const Run& run, std::uint32_t record) const;
   /// In front of the first call of the model.
   bool is_preparation(std::uint32_t record) const { return parent(record) == kPreparation; }
   /// There, and models were called there, too, which is not recorded: what no call made may be of them.
@@ -208,6 +212,7 @@ class Calls {
   void index_items();
   void find_zones();
   void find_mispaired();
+  void find_unused(const Run& run) const;
   bool is_mispairing(std::uint32_t record, const std::unordered_set<std::string>& others) const;
   void set_aside(std::uint32_t record);
 

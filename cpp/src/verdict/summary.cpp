@@ -22,6 +22,8 @@ class Summary {
     walk_.unit = calls_.coarsest_unit();
     const ItemPair* largest = nullptr;
     for (const ItemPair& row : calls_.pair().matches.pairs) {
+      if (calls_.is_preparation(row.target_record) && calls_.is_unused(calls_.ours(), row.target_record))
+        continue;
       if (walk_.stranger.empty()) walk_.stranger = strange(row);
       if (!row.reference) {
         walk_.differing +=

@@ -49,6 +49,7 @@ class Walk {
     for (const std::uint32_t i : gradients) visit_gradients(i);
     for (const Unmeasured& one : unmeasured_) find_effect(one);
     for (const UnpairedCalls& group : unpaired_.groups()) report_group(group);
+    if (std::isfinite(result_.walk.arriving)) drop_unused();
     found_.sort();
     walk().noise = places_.before(calls_.count());
     if (far_off_ != nullptr) tell_stretch();
@@ -335,6 +336,15 @@ class Walk {
   }
 
   // ---- what comes out
+
+  // Where losses and gradients agree.
+  void drop_unused() {
+    std::erase_if(walk().findings, [&](const Finding& finding) {
+      const Run& run = finding.is_of_reference ? calls_.theirs() : calls_.ours();
+      const auto record = run.trace.find(finding.record);
+      return record && calls_.is_unused(run, static_cast<std::uint32_t>(*record));
+    });
+  }
 
   // As into parameters, and averages of them.
   bool is_written_between_steps(std::uint32_t record) const {

@@ -360,8 +360,8 @@ class DataDump:
         one, as its beginning. Once more: what was recorded so is dropped. Only where functions are recorded.
         """
         self._drop_preparation()
-        is_packed = self._section.json == "packed" and self._config.task == "statistics"
-        if self._level != "mix" or not is_packed or not self._steps.has_step(step):
+        stays = self._config.task != "statistics" or self._section.online is not None  # in its folder
+        if self._level != "mix" or stays or not self._steps.has_step(step):
             return
         session = self._session
         if step > self._step:  # whose files are not complete

@@ -27,7 +27,7 @@ def train(folder, *, batches=2, scale=1.0):
             optimizer.step()
             with torch.no_grad():
                 for _ in range(batches):
-                    model(torch.full((1, 3), scale))
+                    model(scale * torch.arange(1.0, 4.0)[None])
 
 
 @pytest.fixture(scope="module")
