@@ -79,7 +79,7 @@ static std::vector<ItemIndex> losses(const Run& run) {
   return found;
 }
 
-double arriving_losses(const Calls& calls, const compare::StepWalk* before) {
+double arriving_losses(const Calls& calls, const compare::StepWalk* before, bool is_exact) {
   const std::vector<ItemIndex> ours = losses(calls.ours()), theirs = losses(calls.theirs());
   // Calls that one run makes again in its backward pass stand in front of the rest of it.
   const std::size_t shared =
@@ -91,11 +91,11 @@ double arriving_losses(const Calls& calls, const compare::StepWalk* before) {
   for (std::size_t i = 0; i < shared; ++i) {
     const Item &one = calls.target().all_items()[ours[i]], &other = calls.reference().all_items()[theirs[i]];
     const metrics::Distance apart = trace::distance(calls.target(), one, calls.reference(), &other, nullptr);
-    if (apart.equal) continue;
-    const double expected =
-        std::max(of_ours.of(ours[i], earlier).error(), of_theirs.of(theirs[i], earlier).error());
-    if (calls.model().expected_losses && apart.low > calls.model().suspect * kMargin * expected)
-      return kInfinity;
+    if (is_exact && calls.model().expected_losses && !apart.equal) {
+      const double expected =
+          std::max(of_ours.of(ours[i], earlier).error(), of_theirs.of(theirs[i], earlier).error());
+      if (apart.low > calls.model().suspect * kMargin * expected) return kInfinity;
+    }
     largest = std::max(largest, apart.high);
   }
   return largest;

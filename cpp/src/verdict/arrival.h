@@ -18,9 +18,9 @@ namespace msprobe::verdict {
 /// more than half of the digits of the coarsest dtype that the step computes in.
 double arriving_gradients(const Calls& calls, const trace::Json& target, const trace::Json& reference);
 
-/// The same of what the backward passes begin at; suspect beyond what is expected of the calls that made
-/// them, from where the runs are equal.
-double arriving_losses(const Calls& calls, const compare::StepWalk* before);
+/// The same of what the backward passes begin at. `is_exact`: infinite beyond what is expected of the calls
+/// that made them, from where the runs are equal.
+double arriving_losses(const Calls& calls, const compare::StepWalk* before, bool is_exact);
 
 /// What losses may be off by that agree: half of their digits, as they are computed in float32, and one
 /// rounding of the coarsest dtype, as roundings average out in a mean.

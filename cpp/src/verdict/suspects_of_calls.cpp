@@ -593,8 +593,9 @@ SuspectsOfCalls suspects_of_calls(const Model& model, const DumpPair& pair,
                                   const Observer& observer) {
   const Calls calls(model, pair, metrics, distances);
   const bool has_state = pair.target_state && pair.reference_state;
-  const double losses = arriving_losses(calls, before);
-  const double arriving = std::max(arriving_gradients(calls, target, reference), losses);
+  const double gradients = arriving_gradients(calls, target, reference),
+               losses = arriving_losses(calls, before, std::isfinite(gradients));
+  const double arriving = std::max(gradients, losses);
   SuspectsOfCalls found = Walk(calls, before, has_state, arriving, observer).run();
   found.walk.losses_agree = losses <= most_of_losses(calls);
   return found;
