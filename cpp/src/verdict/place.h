@@ -60,9 +60,10 @@ struct Common {
 struct Source {
   metrics::Distance distance;
   Tensor tensor;
-  bool is_saved = false;   // of the forward call, for a backward one
-  bool is_shared = false;  // an optimizer or other calls made some of its errors: all rows are off alike
-  double aligned = 1;      // how many times more such an error counts that lies along the rows of a weight
+  bool is_saved = false;       // of the forward call, for a backward one
+  bool is_negligible = false;  // it is measured against more than its own size
+  bool is_shared = false;      // an optimizer or other calls made some of its errors: all rows are off alike
+  double aligned = 1;  // how many times more such an error counts that lies along the rows of a weight
   /// What it may be off by besides, where its distance cannot show it: beside a mask, or where sketches miss
   /// single elements.
   double unseen = 0;

@@ -46,11 +46,26 @@ std::string digits_of(double number, int digits) {
   return text.data();
 }
 
-Tensor tensor_at(const EntryPair& entry) { return entry.facts ? tensor_of(*entry.facts) : Tensor(); }
+// It counts as large as what it is measured against.
+bool is_negligible(const EntryPair& entry) { return entry.facts && entry.facts->typical() < entry.floor; }
+
+Tensor tensor_at(const EntryPair& entry) {
+  if (!entry.facts) return {};
+  Tensor tensor = tensor_of(*entry.facts);
+  if (is_negligible(entry)) {
+    tensor.typical = entry.floor;
+    tensor.norm = entry.floor * std::sqrt(tensor.count);
+  }
+  return tensor;
+}
 
 Place origin(const EntryPair& entry) { return place_by(Rule::kOrigin, tensor_at(entry)); }
 
-Source source_at(const EntryPair& entry) { return source_of(entry.apart(), tensor_at(entry)); }
+Source source_at(const EntryPair& entry) {
+  Source source = source_of(entry.apart(), tensor_at(entry));
+  source.is_negligible = is_negligible(entry);
+  return source;
+}
 
 // It is what it was before, but for a rounding.
 Place kept(const EntryPair& entry, const metrics::Distance& before) {
@@ -187,9 +202,12 @@ class StateWalk {
 
   // What is given to another call of a model, as the state of a recurrent one, may be a result of this step.
   Place given_again(const EntryPair& entry) const {
-    const metrics::Distance* const made =
-        entry.facts && model_.given_again ? calls_.results.find(*entry.facts) : nullptr;
+    const metrics::Distance* const made = result_of_step(entry);
     return made == nullptr ? given(entry) : kept(entry, *made);
+  }
+
+  const metrics::Distance* result_of_step(const EntryPair& entry) const {
+    return entry.facts && model_.given_again ? calls_.results.find(*entry.facts) : nullptr;
   }
 
   void other_names() {
@@ -472,6 +490,27 @@ class StateWalk {
 
   // ---- the optimizer
 
+  // A weight decay that is not decoupled adds a part of each parameter to its gradient, with what that is off
+  // by.
+  Reached with_decay(const Json& step, Reached gradients) const {
+    for (const Json& group : step["groups"].items()) {
+      const Json& hyper = group["hyper"];
+      const double decay = number_of(hyper["weight_decay"]).value_or(0);
+      if (decay == 0 || !model_.coupled_decay || shown(hyper["decoupled_weight_decay"]) == "True") continue;
+      for (const Json& name : group["parameters"].items()) {
+        const auto gradient = gradients.find(name.text());
+        const auto decayed = at_start_.find(name.text());
+        if (gradient == gradients.end() || decayed == at_start_.end()) continue;
+        Source& one = gradient->second;
+        const double added = decay * decayed->second.error() * decayed->second.tensor.norm / one.tensor.norm;
+        if (!std::isfinite(added)) continue;
+        for (double* part : {&one.distance.high, &one.distance.expected, &one.distance.bias}) *part += added;
+        one.distance.equal &= added == 0;
+      }
+    }
+    return gradients;
+  }
+
   Reached states(const Json& ours, const Json& theirs, bool is_after, const Reached& before,
                  const Reached& gradients) {
     const std::string_view moment = is_after ? "state_after" : "state_before";
@@ -499,6 +538,9 @@ class StateWalk {
   }
 
   Place state_before(const EntryPair& entry) const {
+    // Of gradients of another pass, as Sophia does.
+    if (result_of_step(entry) != nullptr)
+      return place_through(std::max(calls_.gradients, farthest(parameters_)), coarsest(entry), 2);
     if (before_ == nullptr) return origin(entry);
     const auto left = before_->left.find("state." + entry.name);
     if (left == before_->left.end()) return through_all(entry, before_->noise);
@@ -519,7 +561,9 @@ class StateWalk {
     added.norm *= 2;
     const auto gradient = gradients.find(entry.of);
     sources.push_back(gradient == gradients.end() ? largest_of(gradients) : gradient->second);
-    sources.back().tensor = added;
+    // An error of what is negligible is a part of more than itself.
+    if (!sources.back().is_negligible || sources.back().tensor.norm < added.norm)
+      sources.back().tensor = added;
     return place_by(Gain::kSum, after, std::move(sources));
   }
 
@@ -582,13 +626,14 @@ class StateWalk {
     return left;
   }
 
-  void optimizer(const Reached& gradients) {
+  void optimizer(const Reached& at_optimizer) {
     const auto &ours = target_["optimizer"].items(), &theirs = reference_["optimizer"].items();
     found_.add_counts(Phase::kOptimizerSetting, "optimizer.step", "the optimizer steps", ours.size(),
                       theirs.size());
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       const Json &one = ours[i], &other = counterpart(ours, i, theirs);
       const bool same_settings = add_optimizer_settings(found_, one, other);
+      const Reached gradients = with_decay(other, at_optimizer);
       const Reached before = states(one, other, false, {}, gradients);
       const Reached made = states(one, other, true, before, gradients);
       rule(one["update"], other["update"]);

@@ -410,3 +410,61 @@ TEST_CASE("buffer: one that is 0 but for rounding is measured against the others
   CHECK_FALSE(is_found(1e-9, 1));
   CHECK(is_found(1e-9, 1e-9));
 }
+
+TEST_CASE("optimizer state: a weight decay that is not decoupled brings in what the parameter is off by") {
+  const auto is_found = [](double parameter, std::string_view decay) {
+    const auto run = [&](double weight, double mean) {
+      const std::string gradient = R"({"w": )" + entry() + "}";
+      return steps::Run{
+          "",
+          R"("parameters": {"w": )" + entry({weight}) + R"(}, "gradients_at_optimizer": [{"gradients": )" +
+              gradient +
+              R"(}], "optimizer": [{"class": "torch.optim.adam.Adam", "groups": [{"parameters": ["w"], )" +
+              R"("hyper": {)" + std::string(decay) + R"(}}], "state_after": {"w": {"exp_avg": )" +
+              entry({mean}) + "}}}]"};
+    };
+    const StepWalk before;
+    const StepWalk step = walk(run(1 + parameter, 1.001), run(1, 1), &before);
+    return found(step, FindingKind::kOptimizerState) != nullptr;
+  };
+  const std::string_view coupled = R"("weight_decay": {"value": 0.1})",
+                         decoupled =
+                             R"("weight_decay": {"value": 0.1}, "decoupled_weight_decay": {"value": true})";
+  CHECK_FALSE(is_found(0.5, coupled));
+  CHECK(is_found(0.5, decoupled));
+  CHECK(is_found(1e-6, coupled));
+}
+
+TEST_CASE("optimizer state: an error of a negligible gradient is a part of what it is measured against") {
+  // The gradient of `small` is next to nothing, its mean is not much smaller than that of the others.
+  const auto is_found = [](double gradient, double off) {
+    const auto run = [&](double by, double mean) {
+      const auto all = [](const std::string& one) {
+        return R"("a": )" + entry({100}) + R"(, "b": )" + entry({100}) + R"(, "small": )" + one;
+      };
+      const std::string mean_of = R"({"exp_avg": )";
+      return steps::Run{
+          "", R"("gradients_at_optimizer": [{"gradients": {)" + all(entry({gradient * (1 + by)})) +
+                  R"(}}], "optimizer": [{"state_after": {"a": )" + mean_of + entry() + R"(}, "b": )" +
+                  mean_of + entry() + R"(}, "small": )" + mean_of + entry({0.1 * (1 + mean)}) + "}}}]"};
+    };
+    return found(walk(run(0.01, off), run(0, 0)), FindingKind::kOptimizerState) != nullptr;
+  };
+  CHECK_FALSE(is_found(1e-3, 1e-3));  // of 0.1 x 100, which it is measured against
+  CHECK(is_found(1e-3, 1));
+}
+
+TEST_CASE("optimizer state: what the step made of gradients of another pass is not read") {
+  const auto is_found = [](double off, bool is_made) {
+    const auto run = [&](double value) {
+      const std::string made = call("Tensor.lerp_.0.forward", tensor({5}), tensor({value}));
+      const std::string other = call("Tensor.add.0.forward", tensor({5}), tensor({7}));
+      return steps::Run{is_made ? made : other,
+                        R"("optimizer": [{"state_before": {"w": {"curved": )" + entry({value}) + "}}}]"};
+    };
+    return found(walk(run(1.1 * (1 + off)), run(1.1)), FindingKind::kOptimizerState) != nullptr;
+  };
+  CHECK_FALSE(is_found(1e-6, true));
+  CHECK(is_found(1e-6, false));
+  CHECK(is_found(0.5, true));
+}
