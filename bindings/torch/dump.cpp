@@ -152,6 +152,7 @@ class DumpSession : public CallObserver,
     result["first_non_finite"] = report.first_non_finite;
     result["first_nan"] = report.first_nan;
     result["is_late"] = report.is_late;
+    result["is_cut"] = calls_left_ == 0;
     result["has_enough_overflows"] = session_.has_enough_overflows();
     return result;
   }

@@ -91,6 +91,7 @@ class DataDump:
         self._session = self._new_session()
         self._other_session: Any = None  # what a step is prepared with while the one before may go on
         self._preparation: Preparation | None = None
+        self._told_cut = False
         self._model_calls = 0  # of models, while a step was prepared; they are not recorded
         self._modules: list[tuple[str, nn.Module]] = []  # those watched, by their names in records
         self._training_state = TrainingState(
@@ -398,6 +399,11 @@ class DataDump:
             log.debug("what prepares step %d is not recorded: %s", self._step, error)
             prepared.drop()
             return False
+        if prepared.is_cut and not self._told_cut:
+            self._told_cut = True
+            log.warning(
+                "step %d: the program makes more calls before the model than are recorded", self._step
+            )
         if prepared.session is not self._session:
             self._session, self._other_session = prepared.session, self._session
             self._watch_modules()

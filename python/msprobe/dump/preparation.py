@@ -35,6 +35,8 @@ class Preparation:
         self.session = session
         self.step = step
         self._directory = directory
+        self.is_cut = False
+        """After end(): there were more calls than are recorded."""
         self._is_aside = {"model": False, "optimizer": False}
         updates = OptimizerUpdates(
             lambda *_: self._set_aside("optimizer", True), lambda _: self._set_aside("optimizer", False)
@@ -57,6 +59,7 @@ class Preparation:
     def end(self) -> None:
         """The records stay."""
         self._hooks.remove()
+        self.is_cut = self.session.report()["is_cut"]
         self.session.close_phase(PHASE)
         self.session.set_collecting(False)
 
