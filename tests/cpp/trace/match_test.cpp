@@ -240,6 +240,29 @@ TEST_CASE("match: a call that only one run makes of a module with several places
                                          "Torch.cos.3.forward = Torch.cos.2.forward (aligned)"});
 }
 
+TEST_CASE("match: of the calls of a module those are paired that are given the same words") {
+  const TempDir dir;
+  const auto run = [&](const std::vector<std::string>& words) {
+    std::string calls, around;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::string count = std::to_string(i), tensor = leaf("[2]", "torch.float32");
+      const std::string word = R"({"type": "str", "value": ")" + words[i] + "\"}";
+      if (i > 0) calls += ", ";
+      calls += record("Torch.cos." + count + ".forward", tensor) + ", " +
+               record("Module.rot.Rot.forward." + count, tensor + ", " + word);
+      around += (i > 0 ? ", " : "") + ("\"Module.rot.Rot.forward." + count) + R"(": null, "Torch.cos.)" +
+                count + R"(.forward": "Module.rot.Rot.forward.)" + count + '"';
+    }
+    return SharedRun{trace_of(calls), construct_of(dir, "{" + around + "}")};
+  };
+  const Lines turned = {"Torch.cos.0.forward = Torch.cos.1.forward (aligned)",
+                        "Module.rot.Rot.forward.0 = Module.rot.Rot.forward.1 (aligned)",
+                        "Torch.cos.1.forward = Torch.cos.0.forward (aligned)",
+                        "Module.rot.Rot.forward.1 = Module.rot.Rot.forward.0 (aligned)"};
+  CHECK(told_others(run({"full", "near"}), run({"near", "full"})) == turned);
+  CHECK(told_others(run({"full", "near"}), run({"full", "far"})).empty());
+}
+
 TEST_CASE("match: a module that one run calls at one place and the other at another is not paired") {
   const TempDir dir;
   const auto run = [&dir](bool in_first) {

@@ -17,6 +17,15 @@ std::string key_of_module(std::string_view callee, std::string_view count) {
   return key.append(".").append(count);
 }
 
+std::uint64_t words_of(const Trace& trace, const Record& record) {
+  std::uint64_t words = 0;
+  for (const Item& item : trace.items(record)) {
+    if (item.value.kind == Scalar::Kind::kText && item.part != Item::Part::kOutput)
+      words = words * 31 + std::hash<std::string_view>()(trace.text(item.value));
+  }
+  return words;
+}
+
 class ModuleMatcher {
  public:
   ModuleMatcher(ModuleTree& target, ModuleTree& reference) : target_(target), reference_(reference) {}
@@ -65,16 +74,19 @@ class ModuleMatcher {
 
   void pair_children(const Calls& all_target, const Calls& all_reference) {
     const Calls target = free_ones(target_, all_target), reference = free_ones(reference_, all_reference);
-    const ByPlace ours = by_place(target_, target), theirs = by_place(reference_, reference);
     bool is_even = true;  // no run calls a module more often than the other
-    for (const auto& [place, calls] : ours) {
-      const auto found = theirs.find(place);
-      if (found == theirs.end()) continue;
-      if (found->second.size() != calls.size()) {
-        is_even = false;
-        continue;
+    for (const bool with_words : {true, false}) {
+      const ByPlace ours = by_place(target_, free_ones(target_, target), with_words),
+                    theirs = by_place(reference_, free_ones(reference_, reference), with_words);
+      for (const auto& [place, calls] : ours) {
+        const auto found = theirs.find(place);
+        if (found == theirs.end()) continue;
+        if (found->second.size() != calls.size()) {
+          is_even = false;
+          continue;
+        }
+        for (std::size_t i = 0; i < calls.size(); ++i) link(calls[i], found->second[i]);
       }
-      for (std::size_t i = 0; i < calls.size(); ++i) link(calls[i], found->second[i]);
     }
     if (is_even) return;
     for (const auto& [i, j] : align(tokens(target_, target), tokens(reference_, reference))) {
@@ -99,14 +111,15 @@ class ModuleMatcher {
     return result;
   }
 
-  static std::uint64_t place_of(const ModuleTree::Call& call) {
-    return std::hash<std::string_view>()(call.place) ^ (call.is_repeated ? 0x9e3779b97f4a7c15ULL : 0);
+  static std::uint64_t place_of(const ModuleTree::Call& call, bool with_words = false) {
+    return (with_words ? call.words : 0) ^ std::hash<std::string_view>()(call.place) ^
+           (call.is_repeated ? 0x9e3779b97f4a7c15ULL : 0);
   }
 
   // In the order of their counts: a file need not have them in the order of the calls.
-  static ByPlace by_place(const ModuleTree& tree, const Calls& calls) {
+  static ByPlace by_place(const ModuleTree& tree, const Calls& calls, bool with_words) {
     ByPlace places;
-    for (const std::uint32_t call : calls) places[place_of(tree[call])].push_back(call);
+    for (const std::uint32_t call : calls) places[place_of(tree[call], with_words)].push_back(call);
     for (auto& [place, same] : places) {
       std::stable_sort(same.begin(), same.end(), [&](std::uint32_t a, std::uint32_t b) {
         const std::string_view one = tree[a].count, other = tree[b].count;
@@ -152,6 +165,7 @@ ModuleTree::ModuleTree(const Trace& trace, const Construct* construct) : calls_(
     if (call == kNoMatch) continue;
     (name.is_backward() ? calls_[call].backward : calls_[call].forward) = i;
     calls_[call].is_repeated |= trace.records()[i].is_recompute;
+    if (!name.is_backward()) calls_[call].words = words_of(trace, trace.records()[i]);
   }
   for (std::uint32_t i = 1; i < calls_.size(); ++i) calls_[calls_[i].parent].children.push_back(i);
 }

@@ -23,6 +23,7 @@ class ModuleTree {
     std::uint32_t forward = kNoMatch, backward = kNoMatch;  // records
     std::uint32_t parent = 0;
     bool is_repeated = false;  // runs again in the backward pass
+    std::uint64_t words = 0;   // of the texts that it is given; 0: none
     std::vector<std::uint32_t> children = {};
     std::uint32_t match = kNoMatch;  // the call of the other run
   };
@@ -49,8 +50,9 @@ class ModuleTree {
 
 /// Pairs the calls of modules from the root down. One module may be called at several places, and its name
 /// does not tell at which: it counts. So below each pair of calls, children are paired in the order in which
-/// they ran; where one run calls a module more often than the other, by the calls around. What is left is
-/// paired by name, where no pair of calls around is against it.
+/// they ran, those that are given the same words first: a program may go through these in any order; where
+/// one run calls a module more often than the other, by the calls around. What is left is paired by name,
+/// where no pair of calls around is against it.
 void match_modules(ModuleTree& target, ModuleTree& reference);
 
 }  // namespace msprobe::trace
