@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import eighth
+import eleventh
 import fifth
 import first
 import fourth
@@ -28,6 +29,7 @@ SETS = {
         ("eighth", eighth),
         ("ninth", ninth),
         ("tenth", tenth),
+        ("eleventh", eleventh),
     )
 }
 CASES = tuple(case for cases in SETS.values() for case in cases)
