@@ -14,15 +14,28 @@ namespace {
 using operators::Gain;
 using operators::Keeps;
 
-// Of the forward call of a backward one: the result with so many elements.
-double norm_of_result(const Calls& calls, const Run& run, std::uint32_t backward, double count) {
-  const auto forward = run.find(backward, trace::Direction::kForward);
-  if (!forward) return 0;
-  for (const Item& item : run.items(*forward)) {
-    if (is_input(item.part) || !is_tensor(item)) continue;
-    if (const Tensor made = calls.tensor(run.trace, item); made.count == count) return made.norm;
+// The first tensor of a call with so many elements that goes into it, or comes out.
+double norm_of(const Calls& calls, const Run& run, std::optional<std::uint32_t> record, bool is_given,
+               double count) {
+  for (const Item& item : record ? run.items(*record) : std::span<const Item>()) {
+    if (is_input(item.part) != is_given || !is_tensor(item)) continue;
+    if (const Tensor one = calls.tensor(run.trace, item); one.count == count) return one.norm;
   }
   return 0;
+}
+
+// A normalisation y(x) divides each row or channel by its own size, and x is off by a part of all of it: a
+// small channel by more of its own, and its gradient is the largest. Sizes tell: |dx| / |dy| is what the
+// channels do that most of the gradient is in, |y| / |x| what a typical one does.
+double unevenness(const Calls& calls, const Run& run, std::uint32_t record, double count) {
+  using trace::Direction;
+  const auto forward = is_backward(run.name(record)) ? run.find(record, Direction::kForward) : record,
+             backward = is_backward(run.name(record)) ? record : run.find(record, Direction::kBackward);
+  const double typical = ratio(norm_of(calls, run, forward, true, count),
+                               norm_of(calls, run, forward, false, count)),
+               found = ratio(norm_of(calls, run, backward, false, count),
+                             norm_of(calls, run, backward, true, count));
+  return typical * found;
 }
 
 }  // namespace
@@ -41,8 +54,7 @@ Place place_of_call(const Calls& calls, const Run& run, std::uint32_t record, co
   place.terms = calls.terms(run, record, place.by, tensor.count);
   if (place.by.terms == operators::Terms::kChannel)
     place.channel = calls.terms_of_forward(run, record, place.by);
-  if (place.is_backward && place.by.gain == Gain::kScaleFree)
-    place.normalised = norm_of_result(calls, run, record, tensor.count);
+  if (place.by.gain == Gain::kScaleFree) place.uneven = unevenness(calls, run, record, tensor.count);
   return place;
 }
 

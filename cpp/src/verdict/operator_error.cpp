@@ -30,7 +30,7 @@ class OfOperator {
     if (place.is_backward && model.unit_of_autocast_backward) {
       for (const Source& one : place.sources) unit_ = std::max(unit_, one.tensor.unit);
     }
-    if (place.is_backward && gain_class() == Gain::kScaleFree) find_uneven();
+    if (gain_class() == Gain::kScaleFree) find_normalised();
     find_small_divisors();
   }
 
@@ -81,7 +81,7 @@ class OfOperator {
     if (place_.is_backward) {
       if (only_moves()) return std::max(smaller, 1.0);
       if (gain_class() == Gain::kRecurrent) return std::max(model_.opaque, cancelled_);
-      if (&one == normalised_) return std::max(2 * uneven_, cancelled_);
+      if (&one == normalised_) return std::max(2 * at_most(place_.uneven), cancelled_);
       return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, kMostGain), cancelled_});
     }
     switch (gain_class()) {
@@ -92,8 +92,8 @@ class OfOperator {
       case Gain::kSum:
         return std::max(smaller * std::sqrt(std::max(result_.count / one.tensor.count, 1.0)), 1.0);
       case Gain::kElementwise:
-      case Gain::kPower:
-      case Gain::kScaleFree: return 2;
+      case Gain::kPower: return 2;
+      case Gain::kScaleFree: return &one == normalised_ ? 2 * at_most(place_.uneven) : 2;
       // An element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots.
       case Gain::kRoot: return model_.root ? std::max(2.0, 1 / std::sqrt(one.error())) : 2;
       case Gain::kProduct: return std::max(cancelled_, 1.0);
@@ -215,7 +215,7 @@ class OfOperator {
 
   void add_own(Tolerance& allowed, bool any_differs) const {
     const double rounding = own_units() + sum_units();
-    const double lost = unit_ * std::max(lost_units(), uneven_);
+    const double lost = unit_ * std::max(lost_units(), place_.is_backward ? at_most(place_.uneven) : 1);
     allowed.own = rounding * lost;
     if (!any_differs) {  // an element of a long sum by as much more as all of them
       allowed.element = by_unit(unit_, model_.element, model_.element_of_coarse) * rounding / own_units() *
@@ -253,20 +253,12 @@ class OfOperator {
     return std::max(1.0, cancelled_ * kFloat32 / unit_);
   }
 
-  // A normalisation divides each row or channel by its own size, and what it is given is off by a part of all
-  // of it: a small channel by more of its own, and its gradient is the largest. Where that is most of the
-  // gradient, sizes tell: |dx| / |dy| is what the channels do that it is in, |y| / |x| what a typical one
-  // does.
-  void find_uneven() {
-    const Source* given = nullptr;  // dy
-    for (const Source& one : place_.sources) {
-      if (one.tensor.count != result_.count) continue;
-      const Source*& here = one.is_saved ? normalised_ : given;
-      if (here == nullptr) here = &one;
-    }
-    if (normalised_ == nullptr || given == nullptr || place_.normalised == 0) return;
-    uneven_ =
-        at_most(ratio(result_.norm, given->tensor.norm) * ratio(normalised_->tensor.norm, place_.normalised));
+  // What it is given, in front of the call or kept for its backward pass.
+  void find_normalised() {
+    const auto found = std::ranges::find_if(place_.sources, [&](const Source& one) {
+      return one.is_saved == place_.is_backward && one.tensor.count == result_.count;
+    });
+    if (found != place_.sources.end()) normalised_ = &*found;
   }
 
   // A quotient is off by a part of its divisor, by as much more as that is smaller than a typical one. Sizes
@@ -361,10 +353,9 @@ class OfOperator {
   const Tensor& result_;
   double cancelled_;
   double unit_ = 0;
-  const Source* normalised_ = nullptr;
   const Source* divisor_ = nullptr;
+  const Source* normalised_ = nullptr;
   double small_divisors_ = 1;  // how many times more than its distance the divisor is off where they are
-  double uneven_ = 1;  // how many times more than its distance says it is off where most of the gradient is
 };
 
 }  // namespace

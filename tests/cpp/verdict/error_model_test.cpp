@@ -142,17 +142,19 @@ TEST_CASE("operator: the sum over a channel shows what a normalisation made all 
   CHECK(tolerance(backward_of("conv2d", {gradient}, weight)).magnitude == of_weight);
 }
 
-TEST_CASE(
-    "operator: a small channel is off by more of its size, and shows where it has most of the gradient") {
-  // Of 64 channels of unit gradients one is a hundred times smaller: |dx| is sqrt(63 + 100^2) / 8 = 12.5
-  // |dy|.
-  const auto gain = [](double gradient) {
-    Place place = backward_of("batch_norm", {source(1e-6), saved(1e-6)}, normal(kFloat32, gradient));
-    place.normalised = normal().norm;
+TEST_CASE("operator: a small channel is off by more of its size, in a normalisation and in its gradient") {
+  const auto gain = [](Place place, double uneven) {
+    place.uneven = uneven;
     return tolerance(place).of_sources.back().gain;
   };
-  CHECK(gain(1) == 2);
-  CHECK(gain(12.5) == Approx(25));
+  const Place gradient = backward_of("batch_norm", {source(1e-6), saved(1e-6)}, normal());
+  CHECK(gain(gradient, 1) == 2);
+  CHECK(gain(gradient, 12.5) == Approx(25));
+  CHECK(gain(gradient, 0.5) == 2);
+  const Place result = made_by("batch_norm", {source(1e-6)});
+  CHECK(gain(result, 1) == 2);
+  CHECK(gain(result, 12.5) == Approx(25));
+  // What comes in is divided by that size itself.
   CHECK(tolerance(backward_of("batch_norm", {source(1e-6), saved(1e-6)}, normal(kFloat32, 12.5))).magnitude <
         7 * 1e-6);
 }
