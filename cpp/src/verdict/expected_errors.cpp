@@ -31,11 +31,10 @@ double unevenness(const Calls& calls, const Run& run, std::uint32_t record, doub
   using trace::Direction;
   const auto forward = is_backward(run.name(record)) ? run.find(record, Direction::kForward) : record,
              backward = is_backward(run.name(record)) ? record : run.find(record, Direction::kBackward);
-  const double typical = ratio(norm_of(calls, run, forward, true, count),
-                               norm_of(calls, run, forward, false, count)),
-               found = ratio(norm_of(calls, run, backward, false, count),
-                             norm_of(calls, run, backward, true, count));
-  return typical * found;
+  const double x = norm_of(calls, run, forward, true, count), y = norm_of(calls, run, forward, false, count),
+               dy = norm_of(calls, run, backward, true, count),
+               dx = norm_of(calls, run, backward, false, count);
+  return y > 0 && dy > 0 ? x / y * (dx / dy) : 1;
 }
 
 }  // namespace
