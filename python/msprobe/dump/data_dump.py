@@ -348,7 +348,7 @@ class DataDump:
             assert self._hooks is not None
             self._hooks.remove()
         if self._preparation is not None:
-            self._preparation.end()
+            self._preparation.forget()
             self._preparation = None
         self._training_state.forget()
         if self._online is not None:

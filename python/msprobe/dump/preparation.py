@@ -63,6 +63,11 @@ class Preparation:
         self.session.close_phase(PHASE)
         self.session.set_collecting(False)
 
+    def forget(self) -> None:
+        """In a forked child, where a thread that is gone may hold what the session needs to answer."""
+        self._hooks.remove()
+        self.session.set_collecting(False)
+
     def move(self, directory: str, *, reads_all: bool) -> None:
         """After end(). Raises IoError."""
         self.session.move(directory, reads_all)
