@@ -101,7 +101,18 @@ def unseen(out: Path) -> Iterator[Question]:
     from cases import SETS
     from recording import folder_of, is_recorded, runs_of
 
-    for name in ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"):
+    for name in (
+        "first",
+        "second",
+        "third",
+        "fourth",
+        "fifth",
+        "sixth",
+        "seventh",
+        "eighth",
+        "ninth",
+        "tenth",
+    ):
         for case in SETS[name]:
             runs = runs_of(case)
             if all(is_recorded(out / name, run) for run in runs):

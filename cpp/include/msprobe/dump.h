@@ -137,8 +137,8 @@ class MSPROBE_API Recorder {
   /// only call that does), and then records nothing.
   void open(const std::filesystem::path& directory);
   bool is_open() const noexcept;
-  /// Goes on with the open step, of which no files are made yet and that stores no tensors, in this directory,
-  /// which is created. Throws IoError, and then goes on where it was.
+  /// Goes on with the open step, of which no files are made yet and that stores no tensors, in this
+  /// directory, which is created. Throws IoError, and then goes on where it was.
   void move(const std::filesystem::path& directory);
 
   /// Lets the writer make complete files of everything recorded so far, and does not wait for it.
