@@ -196,12 +196,13 @@ class RunRecording:
         return [self._early_dump]
 
     def _new_dump(self, config: Config) -> _Dump:
-        tells_cost = self._shows_progress and rank_of_process() == 0
-        return _Dump(config, self._session.models, waits_once=tells_cost)
+        return _Dump(config, self._session.models, waits_once=self._tells_cost())
+
+    def _tells_cost(self) -> bool:
+        return self._shows_progress and rank_of_process() == 0
 
     def _add_recorders(self, result: list[Recorder], file: RunFile) -> None:
         result += self._beside()
-        tells_cost = self._shows_progress and file.rank == 0
         if "losses" in self._settings.parts:
             name = own_file(file.rank)
             self._recorded["losses"] = name
@@ -222,7 +223,7 @@ class RunRecording:
                 self._recorded["dump"] = DUMP
                 self._dump = early or self._new_dump(self._settings.dump)
                 result.append(self._dump)
-        if tells_cost and (self._dump is not None or self._settings.gradients is not None):
+        if self._tells_cost() and (self._dump is not None or self._settings.gradients is not None):
             result.append(_Cost(self._settings, file.rank))
         if self._settings.monitor is not None:
             self._recorded["monitor"] = MONITOR

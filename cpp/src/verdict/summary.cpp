@@ -22,7 +22,9 @@ class Summary {
     walk_.unit = calls_.coarsest_unit();
     const ItemPair* largest = nullptr;
     for (const ItemPair& row : calls_.pair().matches.pairs) {
-      if (calls_.is_preparation(row.target_record) && calls_.is_unused(calls_.ours(), row.target_record))
+      const bool is_alike = row.reference && calls_.distance(row).equal && !is_of_other_dtype(row);
+      if (!is_alike && calls_.is_preparation(row.target_record) &&
+          calls_.is_unused(calls_.ours(), row.target_record))
         continue;
       if (walk_.stranger.empty()) walk_.stranger = strange(row);
       if (!row.reference) {

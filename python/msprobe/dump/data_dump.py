@@ -136,7 +136,7 @@ class DataDump:
         if self._overflowed():
             return
         directory = self._directory()
-        if not directory or not (self._is_prepared() or self._open(directory)):
+        if not directory or not (self._goes_on_prepared(directory) or self._open(directory)):
             return
         if self._only_evidence:
             self._session.note_known(self._held())
@@ -184,9 +184,12 @@ class DataDump:
         else:
             self._tell_first_bad(self._step, report["first_non_finite"], report["first_nan"])
 
+    def _sessions(self) -> list[Any]:
+        return [one for one in (self._session, self._other_session) if one is not None]
+
     def _tell_late(self) -> None:
         """Of earlier steps, whose files are made now."""
-        for session in filter(None, (self._session, self._other_session)):
+        for session in self._sessions():
             for report in session.finished_reports():
                 late = next((one for one in self._late_steps if one[0] is session), None)
                 if late is not None:
@@ -320,9 +323,8 @@ class DataDump:
             self._stop()
             self._drop_preparation()
             self._training_state.end_step()
-            self._session.end()
-            if self._other_session is not None:
-                self._other_session.end()
+            for session in self._sessions():
+                session.end()
             self._tell_late()
             self._count_records()
             self._empty.ended(self._session.report()["records"])
@@ -333,7 +335,7 @@ class DataDump:
 
     def release(self) -> None:
         if os.getpid() == self._process:
-            for session in filter(None, (self._session, self._other_session)):
+            for session in self._sessions():
                 session.forget_modules()
             self._model = self._watched = self._hooks = None
             self._others, self._modules = {}, []
@@ -384,17 +386,15 @@ class DataDump:
             self._model_calls += is_aside
             self._preparation.set_aside(is_aside)
 
-    def _is_prepared(self) -> bool:
-        """Ends what prepares the step that begins: the step goes on with its records."""
-        prepared, self._preparation = self._preparation, None
+    def _goes_on_prepared(self, directory: str) -> bool:
+        """The step that begins goes on with the records of what prepared it; False: there is nothing."""
+        prepared = self._end_preparation()
         if prepared is None:
             return False
-        with self._training_state.aside():
-            prepared.end()
         try:
             if prepared.step != self._step:
                 raise Error(f"step {prepared.step} was prepared")
-            prepared.move(self._directory(), reads_all=_processes() > 1)
+            prepared.move(directory, reads_all=_processes() > 1)
         except Error as error:
             log.debug("what prepares step %d is not recorded: %s", self._step, error)
             prepared.drop()
@@ -412,11 +412,15 @@ class DataDump:
         return True
 
     def _drop_preparation(self) -> None:
+        if (prepared := self._end_preparation()) is not None:
+            prepared.drop()
+
+    def _end_preparation(self) -> Preparation | None:
         prepared, self._preparation = self._preparation, None
         if prepared is not None:
             with self._training_state.aside():
                 prepared.end()
-            prepared.drop()
+        return prepared
 
     # ---- steps
 

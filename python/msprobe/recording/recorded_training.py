@@ -126,7 +126,7 @@ class RecordedTraining:
         if self._is_open:
             self.seen.steps += 1
         self.seen.forward_only = self._forward_only.rows()
-        for recorder in reversed(self._recorders or self._early):
+        for recorder in reversed(self._led()):
             self._guarded(recorder, "the end", recorder.close)
         for hook in (self._posted, *self._backward, self._steps, self._regions, self._calls):
             if hook is not None:
@@ -352,9 +352,13 @@ class RecordedTraining:
         self.seen.steps += 1
         self._tell("prepare_step", self.seen.steps)
 
+    def _led(self) -> list[Recorder]:
+        """The recorders that there are; in front of the first step the early ones."""
+        return self._early if self._recorders is None else self._recorders
+
     def _tell(self, what: str, *arguments: Any) -> None:
         tell = methodcaller(what, *arguments)
-        for recorder in list(self._early if self._recorders is None else self._recorders):
+        for recorder in list(self._led()):
             self._guarded(recorder, what.replace("_", " "), tell, recorder)
 
     def _guarded(self, recorder: Recorder, what: str, call: Callable[..., None], *arguments: Any) -> None:
@@ -362,9 +366,8 @@ class RecordedTraining:
             call(*arguments)
         except Exception as error:
             self._note(f"{recorder.name}: {what}: {type(error).__name__}: {error}: not recorded any more")
-            among = self._early if self._recorders is None else self._recorders
-            if recorder in among:
-                among.remove(recorder)
+            if recorder in self._led():
+                self._led().remove(recorder)
                 try:
                     recorder.close()
                 except Exception as other:
