@@ -14,12 +14,13 @@ namespace {
 using operators::Gain;
 using operators::Keeps;
 
-// The first tensor of a call with so many elements that goes into it, or comes out.
-double norm_of(const Calls& calls, const Run& run, std::optional<std::uint32_t> record, bool is_given,
-               double count) {
-  for (const Item& item : record ? run.items(*record) : std::span<const Item>()) {
+// Of the same call in this direction: the first tensor with so many elements that goes in, or comes out.
+double norm_in(const Calls& calls, const Run& run, std::uint32_t record, trace::Direction direction,
+               bool is_given, double count) {
+  const auto found = run.find(record, direction);
+  for (const Item& item : found ? run.items(*found) : std::span<const Item>()) {
     if (is_input(item.part) != is_given || !is_tensor(item)) continue;
-    if (const Tensor one = calls.tensor(run.trace, item); one.count == count) return one.norm;
+    if (trace::element_count(run.trace.text(item.shape)) == count) return calls.tensor(run.trace, item).norm;
   }
   return 0;
 }
@@ -27,13 +28,25 @@ double norm_of(const Calls& calls, const Run& run, std::optional<std::uint32_t> 
 // A normalisation y(x) divides each row or channel by its own size, and x is off by a part of all of it: a
 // small channel by more of its own, and its gradient is the largest. Sizes tell: |dx| / |dy| is what the
 // channels do that most of the gradient is in, |y| / |x| what a typical one does.
-double unevenness(const Calls& calls, const Run& run, std::uint32_t record, double count) {
+double unevenness(const Calls& calls, const Run& run, std::uint32_t record, const Place& place) {
   using trace::Direction;
-  const auto forward = is_backward(run.name(record)) ? run.find(record, Direction::kForward) : record,
-             backward = is_backward(run.name(record)) ? record : run.find(record, Direction::kBackward);
-  const double x = norm_of(calls, run, forward, true, count), y = norm_of(calls, run, forward, false, count),
-               dy = norm_of(calls, run, backward, true, count),
-               dx = norm_of(calls, run, backward, false, count);
+  const double count = place.tensor.count, made = place.tensor.norm;
+  const auto norm_of = [&](bool is_saved) {
+    const auto found = std::ranges::find_if(place.sources, [&](const Source& one) {
+      return one.is_saved == is_saved && one.tensor.count == count;
+    });
+    return found == place.sources.end() ? 0 : found->tensor.norm;
+  };
+  const double x = norm_of(place.is_backward);
+  if (x == 0) return 1;
+  double y = made, dx = made, dy = 0;
+  if (place.is_backward) {
+    dy = norm_of(false);
+    y = norm_in(calls, run, record, Direction::kForward, false, count);
+  } else {
+    dy = norm_in(calls, run, record, Direction::kBackward, true, count);
+    dx = norm_in(calls, run, record, Direction::kBackward, false, count);
+  }
   return y > 0 && dy > 0 ? x / y * (dx / dy) : 1;
 }
 
@@ -53,7 +66,7 @@ Place place_of_call(const Calls& calls, const Run& run, std::uint32_t record, co
   place.terms = calls.terms(run, record, place.by, tensor.count);
   if (place.by.terms == operators::Terms::kChannel)
     place.channel = calls.terms_of_forward(run, record, place.by);
-  if (place.by.gain == Gain::kScaleFree) place.uneven = unevenness(calls, run, record, tensor.count);
+  if (place.by.gain == Gain::kScaleFree) place.uneven = unevenness(calls, run, record, place);
   return place;
 }
 

@@ -76,7 +76,9 @@ class ModuleMatcher {
     const Calls target = free_ones(target_, all_target), reference = free_ones(reference_, all_reference);
     bool is_even = true;  // no run calls a module more often than the other
     for (const bool with_words : {true, false}) {
-      const ByPlace ours = by_place(target_, free_ones(target_, target), with_words),
+      const Calls left = free_ones(target_, target);
+      if (left.empty()) break;
+      const ByPlace ours = by_place(target_, left, with_words),
                     theirs = by_place(reference_, free_ones(reference_, reference), with_words);
       for (const auto& [place, calls] : ours) {
         const auto found = theirs.find(place);
