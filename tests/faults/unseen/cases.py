@@ -15,6 +15,7 @@ import seventh
 import sixth
 import tenth
 import third
+import twelfth
 
 SETS = {
     name: (*of.FAULTS, *of.HEALTHY)
@@ -30,6 +31,7 @@ SETS = {
         ("ninth", ninth),
         ("tenth", tenth),
         ("eleventh", eleventh),
+        ("twelfth", twelfth),
     )
 }
 CASES = tuple(case for cases in SETS.values() for case in cases)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The held-out sets: records one, checks that it is what it says, and asks about it once.
 
-    python tests/faults/unseen/held_out.py OUT --set eleventh
-    python tests/faults/unseen/held_out.py OUT --set eleventh --page docs/held_out.md
+    python tests/faults/unseen/held_out.py OUT --set twelfth
+    python tests/faults/unseen/held_out.py OUT --set twelfth --page docs/held_out.md
 
 The first records and checks without asking, the second asks, too, and writes the page. The set "first" needs
 `transformers`. A set is fair as long as nobody has seen an answer to it: no rule and no number of the verdict
@@ -190,6 +190,13 @@ what a cure does to whom, counts of genes, acts out of what others did, networks
 is easy, trains of small matrices, a lens that learns with what reads its pictures, and two processes that
 share all but their norms, that have half of the filters each, whose networks push each other away, and that
 have the outer or the inner quarters of each text""",
+    "twelfth": """ALBERT learnt by LAMB, CvT, Funnel, JetMoE, graphs that get coarser, kinds of which
+most are rare, grades in an order, causes that hold everywhere, an instrument of harmonics and noise,
+Hyena without a schedule, plays of an older policy, blocks that are told as another network sees them,
+clauses that shall all be true, errors that go another way than the weights, a grid that pictures look
+up their colours in, and two processes that a spring holds together, that try half of a generation each,
+that hide from each other what they send, that change their temperatures, and whose step is as long as
+their gradients are noisy""",
 }
 
 _SUMMARY = """
