@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Two processes that each try half of a generation: no gradient goes back, only how good each was is sent."""
+"""Two processes that each try half of a generation: what no gradient reaches learns by how good each was."""
 
 import torch
 import torch.distributed as dist
@@ -24,19 +24,23 @@ class Steps(nn.Module):
         second = torch.sign(self.second(first))
         return self.out(torch.cat([first, second], dim=1)).float()
 
+    def blind(self):
+        """What no gradient reaches."""
+        return [(name, p) for name, p in self.named_parameters() if "out" not in name]
+
 
 def mutation(model, step, member):
     """The same in both processes; members come in pairs that go opposite ways."""
     generator = torch.Generator().manual_seed(1000 * step + member // 2)
     side = 1 - 2 * (member % 2)
-    return [side * torch.randn(p.shape, generator=generator) for p in model.parameters()]
+    return [side * torch.randn(p.shape, generator=generator) for _, p in model.blind()]
 
 
 @torch.no_grad()
 def tried(model, step, member, x, kinds):
     """The loss of a member."""
     noise = mutation(model, step, member)
-    changed = {name: p + FAR * change for (name, p), change in zip(model.named_parameters(), noise)}
+    changed = {name: p + FAR * change for (name, p), change in zip(model.blind(), noise)}
     with torch.autocast("cpu", torch.bfloat16, enabled=AUTOCAST):
         found = torch.func.functional_call(model, changed, (x,))
     return F.cross_entropy(found, kinds)
@@ -50,13 +54,13 @@ def shaped(losses):
 
 @torch.no_grad()
 def climb(model, step, losses):
-    """What gradient all members speak for."""
+    """Of what is blind: the gradient that all members speak for."""
     shares = shaped(losses)
-    found = [torch.zeros_like(p) for p in model.parameters()]
+    found = [torch.zeros_like(p) for _, p in model.blind()]
     for member, share in enumerate(shares):
         for total, change in zip(found, mutation(model, step, member)):
             total.add_(share * change)
-    for p, total in zip(model.parameters(), found):
+    for (_, p), total in zip(model.blind(), found):
         p.grad = total / (len(losses) * FAR) + FADES * p
 
 
@@ -84,10 +88,16 @@ for step in range(STEPS):
     parts = [torch.empty_like(own) for _ in range(others)]
     dist.all_gather(parts, own)
     losses = torch.cat(parts)
+    with torch.autocast("cpu", torch.bfloat16, enabled=AUTOCAST):
+        found = model(x)
+    loss = F.cross_entropy(found, kinds)
+    optimizer.zero_grad()
+    loss.backward()
     climb(model, step, losses)
     optimizer.step()
     schedule.step()
-    print(f"rank {rank} step {step} loss {losses.mean().item()!r}\n", end="", flush=True)
+    told = f"{loss.item()!r} {losses.mean().item()!r}"
+    print(f"rank {rank} step {step} loss {told}\n", end="", flush=True)
 total = sum(p.detach().double().abs().sum().item() for p in model.parameters())
 print(f"rank {rank} weights {total}\n", end="", flush=True)
 dist.barrier()
