@@ -169,10 +169,12 @@ bool CallMemory::takes(const at::Tensor& tensor) {
     return false;
   }
   const State state = state_of(tensor);
+  const bool is_filled = is_first_ && use_.fills_places(arguments_);
+  // As many as there are values; of one number, as there are places. A mask does not say how many.
+  if (!is_filled && tensor.scalar_type() != c10::kBool) moved_elements_ = tensor.numel();
   if (read_ == MemoryUse::Read::kMoved && !says_where(tensor)) {
-    State& moved = is_first_ && use_.fills_places(arguments_) ? filled_ : moved_;
+    State& moved = is_filled ? filled_ : moved_;
     moved = std::max(moved, state);
-    moved_elements_ = tensor.numel();
     moved_storages_.push_back(storage_of(tensor));
     return state == State::kKnown;
   }

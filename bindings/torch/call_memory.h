@@ -107,6 +107,6 @@ class CallMemory {
   bool is_filled_ = false;
   Known::State moved_ = Known::State::kKnown;   // the worst of what is moved
   Known::State filled_ = Known::State::kKnown;  // of a first argument of which some elements are written
-  std::int64_t moved_elements_ = 0;             // of the last argument
+  std::int64_t moved_elements_ = 0;             // at least
   c10::SmallVector<const void*, 4> moved_storages_;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -62,19 +63,27 @@ static std::optional<std::uint32_t> last_call(const Run& run, std::uint32_t begi
   return std::nullopt;
 }
 
-// What each backward pass of a run begins at: the result of the last such call in front of it.
+// What each backward pass of a run begins at: the result of the last such call in front of it. Of several, a
+// single number: no other one can do without a gradient that it is given.
 static std::vector<ItemIndex> losses(const Run& run) {
   std::vector<ItemIndex> found;
+  const auto is_number = [&](ItemIndex item) {
+    return trace::element_count(run.trace.text(run.trace.all_items()[item].shape)) == 1;
+  };
   std::uint32_t begin = 0;  // behind the last backward call
   for (std::uint32_t i = 0; i < run.trace.records().size(); ++i) {
     if (trace::holds_gradients(run.name(i)) || !is_backward(run.name(i))) continue;
     const auto last = last_call(run, std::exchange(begin, i + 1), i);
     if (!last) continue;
     const Record& record = run.trace.records()[*last];
+    std::vector<ItemIndex> results;
     for (ItemIndex item = record.first_item; item < record.first_item + record.item_count; ++item) {
       const Item& one = run.trace.all_items()[item];
-      if (one.kind == Item::Kind::kTensor && !is_input(one.part)) found.push_back(item);
+      if (one.kind == Item::Kind::kTensor && !is_input(one.part)) results.push_back(item);
     }
+    const bool any_number = std::ranges::any_of(results, is_number);
+    std::ranges::copy_if(results, std::back_inserter(found),
+                         [&](ItemIndex item) { return !any_number || is_number(item); });
   }
   return found;
 }
@@ -90,6 +99,8 @@ double arriving_losses(const Calls& calls, const compare::StepWalk* before, bool
   double largest = 0;
   for (std::size_t i = 0; i < shared; ++i) {
     const Item &one = calls.target().all_items()[ours[i]], &other = calls.reference().all_items()[theirs[i]];
+    // A pass that begins elsewhere, with a gradient that was made for it: the gradients tell alone.
+    if (calls.target().text(one.shape) != calls.reference().text(other.shape)) continue;
     const metrics::Distance apart = trace::distance(calls.target(), one, calls.reference(), &other, nullptr);
     if (is_exact && calls.model().expected_losses && !apart.equal) {
       const double expected =

@@ -179,7 +179,7 @@ std::optional<std::uint32_t> Calls::backward_of(std::uint32_t record) const {
 
 bool Calls::writes_in_place(std::uint32_t record) const {
   const operators::Row by = operator_of(name(record));
-  if (by.is_in_place) return true;
+  if (by.is_in_place || !by.updates.empty() || !by.writes.empty()) return true;
   return std::ranges::any_of(ours_.items(record), [&](const Item& item) {
     const std::string_view path = target().text(item.path);
     const bool asks =

@@ -52,11 +52,10 @@ struct Members {
   std::map<std::string, const Json*, std::less<>> group_of;
 };
 
-// `part`: of each group.
-bool have_same(std::string_view part, const Json& groups, const Json& others) {
-  const auto &a = groups.items(), &b = others.items();
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](const Json& one, const Json& other) { return one[part] == other[part]; });
+bool have_same_parameters(const Json& groups, const Json& others) {
+  return std::ranges::equal(groups.items(), others.items(), [](const Json& one, const Json& other) {
+    return one["parameters"] == other["parameters"];
+  });
 }
 
 class Settings {
@@ -65,21 +64,18 @@ class Settings {
 
   void compare(const Json& ours, const Json& theirs) {
     const Json &groups = ours["groups"], &others = theirs["groups"];
-    const bool are_in_same_groups = have_same("parameters", groups, others);
+    const bool are_in_same_groups = have_same_parameters(groups, others);
     if (!(ours["class"] == theirs["class"])) {
+      // One that somebody wrote may do what torch's does: its steps tell, where all settings of both are
+      // equal.
+      bool steps_tell = found_.model().class_of_optimizer && are_in_same_groups;
+      if (steps_tell) for_each_other(groups, others, [&](auto&&...) { steps_tell = false; });
       Finding& finding = tell("class", ours["class"], theirs["class"]);
-      const bool has_same_settings = are_in_same_groups && have_same("hyper", groups, others);
-      // One that somebody wrote may do what torch's does: its steps tell.
-      if (!found_.model().class_of_optimizer || !has_same_settings) is_other(finding);
+      if (!steps_tell) is_other(finding);
     }
     if (!are_in_same_groups) return by_parameter(groups, others);
-    for (std::size_t g = 0; g < groups.items().size(); ++g) {
-      for_each_differing(groups.items()[g]["hyper"], others.items()[g]["hyper"],
-                         "groups." + std::to_string(g),
-                         [&](const std::string& key, const Json& a, const Json& b) {
-                           if (!is_same_rule(key)) is_other(tell(key, a, b));
-                         });
-    }
+    for_each_other(groups, others,
+                   [&](const std::string& key, const Json& a, const Json& b) { is_other(tell(key, a, b)); });
   }
 
   bool are_same() const { return are_same_; }
@@ -88,6 +84,25 @@ class Settings {
   Finding& tell(const std::string& name, const Json& ours, const Json& theirs) {
     return found_.add_values(FindingKind::kOptimizerSetting, Phase::kOptimizerSetting, "optimizer." + name,
                              Reason::kOptimizerSetting, {name}, shown(ours), shown(theirs));
+  }
+
+  template <typename Visit>
+  static void for_each_other(const Json& groups, const Json& others, const Visit& visit) {
+    for (std::size_t g = 0; g < groups.items().size(); ++g)
+      for_each_setting(groups.items()[g], others.items()[g], "groups." + std::to_string(g) + '.', visit);
+  }
+
+  // What one of them has alone is noted there by somebody else, as a scheduler notes a rate, or it belongs to
+  // another class.
+  template <typename Visit>
+  static void for_each_setting(const Json& group, const Json& other, const std::string& prefix,
+                               const Visit& visit) {
+    const Json &ours = group["hyper"], &theirs = other["hyper"];
+    for (const std::string& key : ours.keys()) {
+      const Json* const known = theirs.find(key);
+      if (known != nullptr && !(ours[key] == *known) && !is_same_rule(key))
+        visit(prefix + key, ours[key], *known);
+    }
   }
 
   void is_other(Finding& finding) {
@@ -106,16 +121,15 @@ class Settings {
         only_ours.push_back(name);
         continue;
       }
-      for_each_differing((*ours.group_of.at(name))["hyper"], (*other->second)["hyper"], "",
-                         [&](const std::string& key, const Json& a, const Json& b) {
-                           if (is_same_rule(key)) return;
-                           const std::vector<std::string> setting = {key, shown(a), shown(b)};
-                           const auto known =
-                               std::find_if(settings.begin(), settings.end(),
-                                            [&](const auto& one) { return one.first == setting; });
-                           if (known != settings.end()) return known->second.push_back(name);
-                           settings.push_back({setting, {name}});
-                         });
+      for_each_setting(*ours.group_of.at(name), *other->second, "",
+                       [&](const std::string& key, const Json& a, const Json& b) {
+                         const std::vector<std::string> setting = {key, shown(a), shown(b)};
+                         const auto known =
+                             std::find_if(settings.begin(), settings.end(),
+                                          [&](const auto& one) { return one.first == setting; });
+                         if (known != settings.end()) return known->second.push_back(name);
+                         settings.push_back({setting, {name}});
+                       });
     }
     for (const std::string& name : theirs.names) {
       if (!ours.group_of.contains(name)) only_theirs.push_back(name);

@@ -251,6 +251,7 @@ class Walk {
       return;
     }
     const InputPlace input = places_.input(row);
+    if (input.source == kNoItem && is_moved_for_others(row)) return;
     const bool is_taken_elsewhere = calls_.is_taken_elsewhere(row);
     is_same_work_ &= !input.place.sources.empty() && !is_taken_elsewhere;  // no other data
     const Measured measured = measure(row, input.place, apart);
@@ -275,6 +276,30 @@ class Walk {
       finding.kind = FindingKind::kInputData;
       finding.because = {{Reason::kFirstInput, {finding.name}}};
     }
+  }
+
+  // It is seen in another way, as by a view, for calls that one run makes alone: then it is a part of these.
+  bool is_moved_for_others(const ItemPair& row) const {
+    return model_.moved_for_others && is_moved(calls_.ours(), row.target_record) &&
+           is_taken_by_lone_calls(calls_.ours(), row.target) &&
+           is_taken_by_lone_calls(calls_.theirs(), row.reference.index);
+  }
+
+  bool is_moved(const Run& run, std::uint32_t record) const {
+    const auto is_given = [](const Item& item) { return is_input(item.part) && is_tensor(item); };
+    return calls_.operator_of(run.name(record)).only_moves() &&
+           std::ranges::count_if(run.items(record), is_given) == 1;
+  }
+
+  bool is_taken_by_lone_calls(const Run& run, ItemIndex item) const {
+    bool is_taken = value_key(run.trace, run.trace.all_items()[item]) == 0;  // then nobody has it from there
+    while ((item = run.flow().follower(item)) != kNoItem) {
+      const std::uint32_t record = run.flow().record(item);
+      if (!is_input(run.trace.all_items()[item].part) || is_moved(run, record)) continue;
+      if (run.is_paired(record)) return false;
+      is_taken = true;
+    }
+    return is_taken;
   }
 
   void visit_parameter(std::uint32_t record, const ItemPair& row, const Distance& apart,
