@@ -118,13 +118,18 @@ class Judge {
     const StepWalk& walk = walk_of(finding);
     if (model_.divided_otherwise && is_of_data && walk.divided_otherwise && walk.gradients_agree())
       return false;
-    const double known = noise_ == nullptr ? 0 : noise_->strength(finding, model_.suspect);
-    if (is_given_by_others(finding)) return false;
-    if (is_measured(finding)) {
-      return finding.strength >= std::max(1.0, model_.suspect * known) &&
-             !(finding.effect < 1);  // NaN: not looked for
-    }
-    return known == 0 && has_effect(index);
+    if (is_measured(finding)) return is_suspect(finding) && !(finding.effect < 1);  // NaN: not looked for
+    return known_noise(finding) == 0 && !is_given_by_others(finding) && has_effect(index);
+  }
+
+  double known_noise(const Finding& finding) const {
+    return noise_ == nullptr ? 0 : noise_->strength(finding, model_.suspect);
+  }
+
+  // What is measured.
+  bool is_suspect(const Finding& finding) const {
+    return finding.strength >= std::max(1.0, model_.suspect * known_noise(finding)) &&
+           !(finding.counts_later && nothing_comes_later_) && !is_given_by_others(finding);
   }
 
   // An error is z times as large as expected with a probability below exp(-z^2 / 2), as of a normal
@@ -186,7 +191,7 @@ class Judge {
     for (std::size_t i = findings_.size(); i-- > 0;) {
       const Finding& finding = *findings_[i];
       next_[i] = next;
-      if (!(finding.strength >= 1) || (finding.counts_later && nothing_comes_later_)) continue;
+      if (!is_suspect(finding)) continue;
       if (is_measured(finding)) next = &finding;
       if (finding.kind == FindingKind::kBuffer) buffers_.try_emplace(finding.module, &finding);
     }

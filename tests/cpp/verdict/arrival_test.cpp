@@ -166,3 +166,24 @@ TEST_CASE("arrival: a loss is off by what its calls explain from where the runs 
   CHECK(is_excused(1e-6));
   CHECK_FALSE(is_excused(0.01));
 }
+
+TEST_CASE(
+    "arrival: a backward pass begins at a number, and one that begins elsewhere is told by its gradients") {
+  const auto number = [](double value) {
+    const std::string text = std::to_string(value);
+    return R"({"type": "torch.Tensor", "dtype": "torch.float32", "shape": [], "Max": )" + text +
+           R"(, "Min": )" + text + R"(, "Mean": )" + text + R"(, "Norm": )" + text + "}";
+  };
+  const auto run = [](const std::string& last, const std::string& made) {
+    return steps::Run{call(last + ".0.forward", tensor({2}), made) + ", " +
+                          call(last + ".0.backward", tensor({9}), tensor({8})),
+                      R"("gradients_at_optimizer": [{"gradients": {"w": )" + entry({1}) + "}}]"};
+  };
+  const auto with = [&](const std::string& loss) { return run("Functional.nll_loss", loss); };
+  const steps::Run with_outputs = run("Functional.a", tensor({5}) + ", " + number(3));
+  CHECK(walk(with(number(3)), with_outputs).losses_agree);
+  CHECK_FALSE(walk(with(number(4)), with_outputs).losses_agree);
+  const StepWalk elsewhere = walk(with(tensor({5})), with(number(3)));
+  CHECK(elsewhere.losses_agree);
+  CHECK(elsewhere.gradients_agree());
+}

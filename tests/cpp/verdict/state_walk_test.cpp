@@ -252,6 +252,16 @@ TEST_CASE("parameter: what a call between the steps wrote into it explains it") 
   CHECK(is_found(""));
 }
 
+TEST_CASE("parameter: what other processes reduce into it between the steps explains it") {
+  const auto run = [](double reduced) {
+    return steps::Run{call("Distributed.all_reduce.0.forward", tensor({1}), tensor({reduced})),
+                      R"("parameters": {"w": )" + entry({reduced}) + '}',
+                      R"("Distributed.all_reduce.0.forward": "preparation")"};
+  };
+  const StepWalk before = walk(run(1), run(1));
+  CHECK(found(walk(run(3), run(2), &before), FindingKind::kWeight) == nullptr);
+}
+
 TEST_CASE("input: data of a later step may be made with the model, and integers are read") {
   const auto is_found = [](std::string_view dtype, double weight, double off, bool is_later) {
     const auto run = [&](double given, double by) {
@@ -309,11 +319,13 @@ TEST_CASE("gradients: none, and one of zeros, are the same") {
 TEST_CASE("optimizer: another class with the same settings is a cause where its step is another one") {
   const auto is_cause = [](std::string_view name, double rate, double stepped) {
     const auto run = [](double weight, std::string_view of, double lr) {
+      // What one class has alone is none of its settings here.
+      const std::string own = of.starts_with("mine") ? "" : R"(, "momentum": 0)";
       const std::string given = R"("gradients_at_optimizer": [{"gradients": {"w": )" + entry({5}) + "}}], ";
       return steps::Run{"", given + R"("parameters": {"w": )" + entry({weight}) +
                                 R"(}, "optimizer": [{"class": ")" + std::string(of) +
                                 R"(", "groups": [{"parameters": ["w"], "hyper": {"lr": )" +
-                                std::to_string(lr) + "}}]}]"};
+                                std::to_string(lr) + own + "}}]}]"};
     };
     std::vector<StepWalk> both = {walk(run(1, name, rate), run(1, "torch.optim.SGD", 1))};
     both.push_back(walk(run(stepped, name, rate), run(2, "torch.optim.SGD", 1), &both.front()));

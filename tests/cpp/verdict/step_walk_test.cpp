@@ -469,3 +469,15 @@ TEST_CASE("preparation: what is recorded of a model tells before what it made in
   CHECK(step.findings.back().name == "Tensor.mul.0.forward.input.0");
   CHECK(step.findings.front().name == "Functional.linear.0.forward");
 }
+
+TEST_CASE("input: what is only seen in another way, for calls of one run, is a part of these") {
+  const auto is_found = [](const char* ours, const char* theirs) {
+    const auto run = [](double mask, const char* taker) {
+      return steps::Run{call("Tensor.unsqueeze.0.forward", tensor({mask}), tensor({mask})) + ", " +
+                        call(taker, tensor({5}) + ", " + tensor({mask}), tensor({7}))};
+    };
+    return found(walk(run(3, ours), run(2, theirs)), FindingKind::kInputData) != nullptr;
+  };
+  CHECK_FALSE(is_found("Tensor.masked_fill.0.forward", "Torch.where.0.forward"));
+  CHECK(is_found("Torch.where.0.forward", "Torch.where.0.forward"));
+}

@@ -162,6 +162,7 @@ def stories(directory: Path, byte: int) -> None:
 
     memory, k = Memory(byte), known()
     bucket = memory.undefined(torch.zeros(64))  # there before the step, as the buffers of an engine
+    places = memory.undefined(torch.zeros(4, dtype=torch.int64))
     outside, order = k > 0.5, torch.tensor([[3, 1, 2, 0]] * 4)  # no recorded call made them
     with recording(directory):
         buffer = memory.undefined(torch.zeros(4, 8))
@@ -178,6 +179,10 @@ def stories(directory: Path, byte: int) -> None:
         part = torch.narrow(bucket, 0, 0, 16)
         part.copy_(k.reshape(-1))  # on no list of functions
         torch.exp(part)
+        places.index_copy_(0, torch.tensor([0, 1]), torch.tensor([3, 4]))
+        places.index_fill_(0, torch.tensor([2]), 7)  # a part of it is not written yet
+        places.index_fill_(0, torch.tensor([3]), 8)
+        torch.sqrt(places)
         padded = memory.undefined(torch.zeros(4, 8))
         padded[:, :4] = k
         torch.where(torch.arange(8) < 4, padded, torch.zeros(()))
@@ -200,7 +205,7 @@ def test_stories_are_the_same_whatever_memory_holds(told):
     assert told[0] == told[1]
 
 
-@pytest.mark.parametrize("call", ["Tensor.sin", "Tensor.cos", "Tensor.tan", "Torch.exp"])
+@pytest.mark.parametrize("call", ["Tensor.sin", "Tensor.cos", "Tensor.tan", "Torch.exp", "Torch.sqrt"])
 def test_what_was_written_is_measured(told, call):
     record = told[0][f"{call}.0.forward"]
     assert record["input_args"][0]["Norm"] is not None
