@@ -55,10 +55,12 @@ double arriving_gradients(const Calls& calls, const Json& target, const Json& re
   return largest;
 }
 
-// The last forward call of these records that a gradient goes through.
+// The last forward call of these records that a gradient goes through. What a checkpoint computes again in
+// the backward pass is none.
 static std::optional<std::uint32_t> last_call(const Run& run, std::uint32_t begin, std::uint32_t end) {
   for (std::uint32_t i = end; i-- > begin;) {
-    if (!trace::holds_gradients(run.name(i)) && run.find(i, trace::Direction::kBackward)) return i;
+    const bool is_first = !run.trace.records()[i].is_recompute && !trace::holds_gradients(run.name(i));
+    if (is_first && run.find(i, trace::Direction::kBackward)) return i;
   }
   return std::nullopt;
 }
@@ -90,21 +92,22 @@ static std::vector<ItemIndex> losses(const Run& run) {
 
 double arriving_losses(const Calls& calls, const compare::StepWalk* before, bool is_exact) {
   const std::vector<ItemIndex> ours = losses(calls.ours()), theirs = losses(calls.theirs());
-  // Calls that one run makes again in its backward pass stand in front of the rest of it.
+  // Where one run has more of them, as of a gradient that the other one knows a formula for, the last one is
+  // the loss.
   const std::size_t shared =
       ours.size() == theirs.size() ? ours.size() : std::min<std::size_t>({ours.size(), theirs.size(), 1});
   const ExpectedErrors of_ours(calls, calls.ours(), ExpectedErrors::Of::kWholePass),
       of_theirs(calls, calls.theirs(), ExpectedErrors::Of::kWholePass);
   const Earlier earlier{before, 0, {}};
   double largest = 0;
-  for (std::size_t i = 0; i < shared; ++i) {
-    const Item &one = calls.target().all_items()[ours[i]], &other = calls.reference().all_items()[theirs[i]];
+  for (std::size_t i = 1; i <= shared; ++i) {
+    const ItemIndex at = ours[ours.size() - i], there = theirs[theirs.size() - i];
+    const Item &one = calls.target().all_items()[at], &other = calls.reference().all_items()[there];
     // A pass that begins elsewhere, with a gradient that was made for it: the gradients tell alone.
     if (calls.target().text(one.shape) != calls.reference().text(other.shape)) continue;
     const metrics::Distance apart = trace::distance(calls.target(), one, calls.reference(), &other, nullptr);
     if (is_exact && calls.model().expected_losses && !apart.equal) {
-      const double expected =
-          std::max(of_ours.of(ours[i], earlier).error(), of_theirs.of(theirs[i], earlier).error());
+      const double expected = std::max(of_ours.of(at, earlier).error(), of_theirs.of(there, earlier).error());
       if (apart.low > calls.model().suspect * kMargin * expected) return kInfinity;
     }
     largest = std::max(largest, apart.high);
@@ -131,8 +134,9 @@ Arrival arrival(const Calls& calls, const ItemPair& row, const metrics::Distance
   if (made != kNoItem && has_gradients(calls, calls.ours().flow().record(made))) return Arrival::kNowhere;
   // Clipping may take away what gradients are off by, where they are reduced or scaled by hand.
   if (calls.is_after_backward(row.target_record) || !calls.model().later) return Arrival::kArrives;
-  const bool is_data = made == kNoItem && is_given && !calls.is_taken_elsewhere(row) &&
-                       !calls.may_be_of_model(row.target_record);
+  const bool is_made = made != kNoItem || calls.theirs().flow().source(row.reference.index) != kNoItem;
+  const bool is_data =
+      is_given && !is_made && !calls.is_taken_elsewhere(row) && !calls.may_be_of_model(row.target_record);
   return is_data ? Arrival::kArrives : Arrival::kLater;
 }
 

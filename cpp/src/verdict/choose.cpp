@@ -56,6 +56,7 @@ class Judge {
     nothing_comes_later_ &= given_.size() > 1;  // steps
     std::stable_sort(findings_.begin(), findings_.end(),
                      [](const Finding* a, const Finding* b) { return a->place() < b->place(); });
+    is_same_training_ = model_.same_training && given_.size() > 1 && ends_alike();
     note_what_follows();
     for (std::size_t i = 0; i < findings_.size(); ++i) is_culprit_.push_back(is_culprit(i));
     all_by_chance_ = model_.chance && are_by_chance();
@@ -118,8 +119,26 @@ class Judge {
     const StepWalk& walk = walk_of(finding);
     if (model_.divided_otherwise && is_of_data && walk.divided_otherwise && walk.gradients_agree())
       return false;
+    if (is_same_training_ && finding.phase <= Phase::kGradients &&
+        finding.kind != FindingKind::kModuleAttribute)
+      return false;
     if (is_measured(finding)) return is_suspect(finding) && !(finding.effect < 1);  // NaN: not looked for
     return known_noise(finding) == 0 && !is_given_by_others(finding) && has_effect(index);
+  }
+
+  // Losses, gradients and all that a step leaves are off by no more than one pass of rounding in float32, in
+  // every step: the runs train the same, whatever they compute on the way.
+  bool ends_alike() const {
+    const double most = model_.suspect * model_.through_pass(metrics::unit_roundoff(DType::kFloat32));
+    const bool all_arrive = std::ranges::all_of(
+        walks_, [&](const auto& walk) { return walk.second->losses_agree && walk.second->arriving <= most; });
+    // Clipping may hide what gradients are off by.
+    return all_arrive && std::ranges::none_of(findings_, [&](const Finding* one) {
+             const bool is_left = one->kind == FindingKind::kWeight || one->kind == FindingKind::kBuffer ||
+                                  one->kind == FindingKind::kOptimizerState ||
+                                  (one->kind == FindingKind::kGradient && one->phase >= Phase::kGradients);
+             return is_left && is_suspect(*one) && !(one->effect < 1);
+           });
   }
 
   double known_noise(const Finding& finding) const {
@@ -172,7 +191,10 @@ class Judge {
     const bool is_of_state = finding.phase == Phase::kUpdate || finding.phase == Phase::kClipping;
     if (is_of_state && (is_lone_call(finding) || finding.kind == FindingKind::kArgument) &&
         walk_of(finding).has_state) {
-      return false;  // the training state tells of gradients, settings and states by their names
+      // The training state tells of gradients, settings and states by their names; and of what a step makes
+      // of them, the weights that it leaves.
+      return model_.weights_tell && finding.phase == Phase::kUpdate && next_[index] != nullptr &&
+             next_[index]->kind == FindingKind::kWeight && next_[index]->step == finding.step + 1;
     }
     if (std::isfinite(finding.effect)) return finding.effect >= 1;
     // How something is done is no difference in what is done: the gradients of the step tell.
@@ -229,8 +251,9 @@ class Judge {
   std::vector<const Finding*> next_;      // of each the next one that is farther off than it may be
   std::unordered_map<std::string_view, const Finding*> buffers_;  // by module the last one that is so
   std::vector<bool> is_culprit_;
-  bool all_by_chance_ = false;       // those that would be culprits
-  std::uint64_t differing_ = 0;      // places
+  bool all_by_chance_ = false;   // those that would be culprits
+  std::uint64_t differing_ = 0;  // places
+  bool is_same_training_ = false;
   bool nothing_comes_later_ = true;  // losses and gradients of several steps agree
   // By step and rank; where save() was given something, too, that of the dump.
   std::map<std::pair<int, int>, const StepWalk*> walks_;

@@ -117,6 +117,8 @@ Tensor tensor_of(const metrics::TensorFacts& reference, double last_extent) {
   tensor.typical = reference.typical();
   tensor.norm = tensor.typical * std::sqrt(tensor.count);
   tensor.largest = reference.largest();
+  const double min = reference.min.value_or(0), max = reference.max.value_or(0);
+  if ((min > 0) == (max > 0)) tensor.least = std::min(std::abs(min), std::abs(max));
   tensor.last = last_extent;
   tensor.unit = metrics::unit_roundoff(reference.dtype);
   return tensor;

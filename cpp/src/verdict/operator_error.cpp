@@ -78,6 +78,8 @@ class OfOperator {
   double gain_of(const Source& one) const {
     const double smaller = ratio(one.tensor.norm, result_.norm);
     if (&one == divisor_) return std::max(2 * small_divisors_, cancelled_);
+    if (&one == divided_)
+      return std::max({2.0, at_most(inverse_ * ratio(one.tensor.typical, result_.typical)), cancelled_});
     if (place_.is_backward) {
       if (only_moves()) return std::max(smaller, 1.0);
       if (gain_class() == Gain::kRecurrent) return std::max(model_.opaque, cancelled_);
@@ -261,13 +263,14 @@ class OfOperator {
     if (found != place_.sources.end()) normalised_ = &*found;
   }
 
-  // A quotient is off by a part of its divisor, by as much more as that is smaller than a typical one. Sizes
-  // tell whether small divisors have most of the quotient, or its largest element: it is larger than numbers
-  // of these sizes make it.
+  // A quotient, as the gradient of a logarithm is one, is off by a part of its divisor, by as much more as
+  // that is smaller than a typical one. Sizes tell whether small divisors have most of the quotient, or its
+  // largest element: it is larger than numbers of these sizes make it.
   void find_small_divisors() {
     const bool is_quotient = place_.by.condition == operators::Condition::kQuotient;
     const bool is_root = gain_class() == Gain::kRoot && place_.is_backward;  // half of what comes in, over it
-    if (!is_quotient && !is_root) return;
+    const bool is_log = place_.by.condition == operators::Condition::kLogarithm && place_.is_backward;
+    if (!is_quotient && !is_root && !is_log) return;
     const Source* given = nullptr;
     std::vector<const Source*> of_forward;
     for (const Source& one : place_.sources) {
@@ -275,7 +278,7 @@ class OfOperator {
       if (!one.is_saved && given == nullptr) given = &one;
     }
     if (given == nullptr || of_forward.size() < (is_quotient ? 2 : 1)) return;
-    divisor_ = is_quotient ? of_forward[1] : of_forward.back();
+    divisor_ = is_quotient ? of_forward[1] : is_root ? of_forward.back() : of_forward.front();
     double times = divisor_->tensor.typical * (is_root ? 2 : 1);
     if (is_quotient && place_.is_backward && of_forward.size() > 2)  // of the divisor: times the quotient
       times /= std::max(of_forward[2]->tensor.typical, 1.0);
@@ -283,6 +286,14 @@ class OfOperator {
     small_divisors_ =
         at_most(times * std::max(ratio(result_.typical, given->tensor.typical * std::sqrt(added)),
                                  ratio(result_.largest, given->tensor.largest * added)));
+    // Where what is divided is small with its divisor, the quotient is not large, and as far off. Of numbers
+    // that are spread evenly the k-th smallest is k times the least one, and sum 1 / k^2 is pi^2 / 6.
+    const Tensor& divisor = divisor_->tensor;
+    if (divisor.least == 0 || !model_.least_divisor) return;
+    const double inverse = std::numbers::pi / std::sqrt(6 * divisor.count) / divisor.least;
+    small_divisors_ = std::max(small_divisors_, at_most(divisor.typical * inverse));
+    divided_ = given;
+    inverse_ = inverse;
   }
 
   // A cast to a coarser dtype, with neighbours 2u apart: an error e takes a share e / 2u of the elements to
@@ -355,6 +366,8 @@ class OfOperator {
   double unit_ = 0;
   const Source* divisor_ = nullptr;
   const Source* normalised_ = nullptr;
+  const Source* divided_ = nullptr;
+  double inverse_ = 0;         // the root mean square of one over the divisor, at most
   double small_divisors_ = 1;  // how many times more than its distance the divisor is off where they are
 };
 

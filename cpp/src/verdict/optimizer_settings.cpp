@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <string>
@@ -58,9 +60,16 @@ bool have_same_parameters(const Json& groups, const Json& others) {
   });
 }
 
+// In a script, by somebody: it has no more digits than people write.
+bool is_written(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", number);
+  return std::strtod(text, nullptr) == number;
+}
+
 class Settings {
  public:
-  explicit Settings(Findings& found) : found_(found) {}
+  Settings(Findings& found, double error) : found_(found), error_(error) {}
 
   void compare(const Json& ours, const Json& theirs) {
     const Json &groups = ours["groups"], &others = theirs["groups"];
@@ -87,7 +96,7 @@ class Settings {
   }
 
   template <typename Visit>
-  static void for_each_other(const Json& groups, const Json& others, const Visit& visit) {
+  void for_each_other(const Json& groups, const Json& others, const Visit& visit) const {
     for (std::size_t g = 0; g < groups.items().size(); ++g)
       for_each_setting(groups.items()[g], others.items()[g], "groups." + std::to_string(g) + '.', visit);
   }
@@ -95,14 +104,21 @@ class Settings {
   // What one of them has alone is noted there by somebody else, as a scheduler notes a rate, or it belongs to
   // another class.
   template <typename Visit>
-  static void for_each_setting(const Json& group, const Json& other, const std::string& prefix,
-                               const Visit& visit) {
+  void for_each_setting(const Json& group, const Json& other, const std::string& prefix,
+                        const Visit& visit) const {
     const Json &ours = group["hyper"], &theirs = other["hyper"];
     for (const std::string& key : ours.keys()) {
       const Json* const known = theirs.find(key);
-      if (known != nullptr && !(ours[key] == *known) && !is_same_rule(key))
+      if (known != nullptr && !is_same_rule(key) && is_other_value(ours[key], *known))
         visit(prefix + key, ours[key], *known);
     }
+  }
+
+  bool is_other_value(const Json& ours, const Json& theirs) const {
+    const auto a = number_of(ours), b = number_of(theirs);
+    if (!found_.model().rates_of_gradients || !a || !b || is_written(*a) || is_written(*b))
+      return !(ours == theirs);
+    return found_.model().excess_of_number(metrics::distance_of_numbers(*a, *b), error_) >= 1;
   }
 
   void is_other(Finding& finding) {
@@ -154,13 +170,14 @@ class Settings {
   }
 
   Findings& found_;
+  const double error_;
   bool are_same_ = true;
 };
 
 }  // namespace
 
-bool add_optimizer_settings(Findings& found, const Json& ours, const Json& theirs) {
-  Settings settings(found);
+bool add_optimizer_settings(Findings& found, const Json& ours, const Json& theirs, double error) {
+  Settings settings(found, error);
   settings.compare(ours, theirs);
   return settings.are_same();
 }

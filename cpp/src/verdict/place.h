@@ -42,6 +42,7 @@ struct Tensor {
   double norm = 0;     // L2
   double typical = 0;  // root mean square
   double largest = 0;  // magnitude
+  double least = 0;    // the same, of numbers of one sign; 0: of both
   double last = 1;     // last extent of its shape
   double unit = 0;     // unit roundoff of its dtype; 0: integers and flags
 };

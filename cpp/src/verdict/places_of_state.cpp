@@ -632,7 +632,10 @@ class StateWalk {
                       theirs.size());
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       const Json &one = ours[i], &other = counterpart(ours, i, theirs);
-      const bool same_settings = add_optimizer_settings(found_, one, other);
+      double of_norms = 0;
+      for (const auto& [name, gradient] : at_optimizer)
+        of_norms = std::max(of_norms, gradient.distance.most_bias());
+      const bool same_settings = add_optimizer_settings(found_, one, other, of_norms);
       const Reached gradients = with_decay(other, at_optimizer);
       const Reached before = states(one, other, false, {}, gradients);
       const Reached made = states(one, other, true, before, gradients);

@@ -259,8 +259,16 @@ class Walk {
     const ItemIndex ours = calls_.ours().origin(row.target);
     effects_[record].has_other_tensors |=
         model_.another_tensor && (measured.excess >= 1 || is_taken_elsewhere);
-    // The training state has what goes into an optimizer by its names, and knows what is negligible (R7).
-    if (model_.optimizer_by_state && has_state_ && calls_.parent(record) == "optimizer") return;
+    // The training state has what goes into an optimizer by its names, and knows what is negligible (R7). Of
+    // what else differs there the weights tell that it leaves: the first is where that begins.
+    if (model_.optimizer_by_state && has_state_ && calls_.parent(record) == "optimizer") {
+      if (measured.strength >= 1 && !std::exchange(is_optimizer_told_, true)) {
+        const std::string name = calls_.item_name(row);
+        at(record,
+           found_.add(FindingKind::kArgument, phase_of(record), name, {Reason::kNoCallMadeIt, {name}}));
+      }
+      return;
+    }
     const bool is_told = note_unpaired(row, input, ours, measured.strength) || measured.strength < 1;
     if (is_told && measured.later < 1) return;
     Finding& finding =
@@ -606,6 +614,7 @@ class Walk {
   /// As far as the walk came: weights and data are equal, and what was made of them differs by what is known
   /// to be rounding.
   bool is_same_work_ = true;
+  bool is_optimizer_told_ = false;     // a tensor that goes into one of its calls
   const ItemPair* far_off_ = nullptr;  // the first result that is so
 };
 
@@ -618,8 +627,10 @@ SuspectsOfCalls suspects_of_calls(const Model& model, const DumpPair& pair,
                                   const Observer& observer) {
   const Calls calls(model, pair, metrics, distances);
   const bool has_state = pair.target_state && pair.reference_state;
-  const double gradients = arriving_gradients(calls, target, reference),
-               losses = arriving_losses(calls, before, std::isfinite(gradients));
+  const double gradients = arriving_gradients(calls, target, reference);
+  // A batch that is divided otherwise has other losses, and gradients that add up to the same.
+  const bool is_divided = target["inputs"].items().size() != reference["inputs"].items().size();
+  const double losses = is_divided ? 0 : arriving_losses(calls, before, std::isfinite(gradients));
   const double arriving = std::max(gradients, losses);
   SuspectsOfCalls found = Walk(calls, before, has_state, arriving, observer).run();
   found.walk.losses_agree = losses <= most_of_losses(calls);

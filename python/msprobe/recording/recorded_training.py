@@ -92,6 +92,7 @@ class RecordedTraining:
         self._forward_only = ForwardOnly(steps)
         self._takes_evaluation = False
         self._passed_over = False  # a model in evaluation mode, since a step ended
+        self._in_question = False  # whether the open step is one: it began with a model in evaluation mode
         self._is_open = False  # between the first call of a model and the optimizer step
         # Of the calls of the open step: who was called, and its result. None: a backward has been.
         self._results: list[tuple[Callee | None, Any]] | None = []
@@ -123,6 +124,8 @@ class RecordedTraining:
         if self._closed or os.getpid() != self._process:
             return
         self._closed = True
+        if self._in_question and self._results is not None:  # an evaluation in the end
+            self._drop_step()
         if self._is_open:
             self.seen.steps += 1
         self.seen.forward_only = self._forward_only.rows()
@@ -140,7 +143,7 @@ class RecordedTraining:
 
     # ---- what the hooks call
 
-    def _outermost_call(self, module: Any) -> Callable[[Any], None] | None:
+    def _outermost_call(self, module: Any, arguments: list[Any]) -> Callable[[Any], None] | None:
         """What takes its result, where that is to be looked at."""
         if self._closed or inside_of_backward():  # what is computed again for its gradients
             return None
@@ -149,7 +152,7 @@ class RecordedTraining:
             with torch_adapter().NoModes():
                 if self._stepped:
                     self._end_step()
-                if computes and has_gradients and self._is_trained(module):
+                if computes and has_gradients and self._is_trained(module, arguments):
                     return self._training_call(module)
                 if not self._is_open:
                     return self._forward_only_call(module, computes)
@@ -174,7 +177,9 @@ class RecordedTraining:
         return returned
 
     def _training_call(self, module: Any) -> Callable[[Any], None] | None:
-        if self._is_open and self._results and not any(result.is_alive() for _, result in self._results):
+        led_to_nothing = self._results and not any(result.is_alive() for _, result in self._results)
+        in_training = self._is_in_training(module)
+        if self._is_open and (led_to_nothing or (self._in_question and in_training)):
             self._drop_step()
         is_known = self.seen.steps == 0 or module in self.models
         if is_known and self.models.enter(module):
@@ -182,6 +187,7 @@ class RecordedTraining:
             if self._recorders is not None:
                 self._tell("models_found", self.seen.models)
         if not self._is_open:
+            self._in_question = not in_training
             self._begin_step()
         if not is_known:
             self._call_beside(module)
@@ -204,7 +210,7 @@ class RecordedTraining:
         """Inside of a compiled function no call of a model is seen."""
         if not self._calls.is_inside:
             for module in modules:
-                self._outermost_call(module)
+                self._outermost_call(module, [])
 
     def _stepping(self, optimizer: Any) -> None:
         """At the end of a step, but inside of it: torch's hooks cannot be changed here."""
@@ -251,7 +257,7 @@ class RecordedTraining:
             return  # of one parameter, as its gradient comes: the step ends before the next call of a model
         try:
             passed_over = self._passed_over or not self.seen.models
-            if passed_over and not self._is_open and not self._takes_evaluation:
+            if passed_over and (self._in_question or not self._is_open) and not self._takes_evaluation:
                 self._takes_evaluation = True
                 self._note(
                     "an optimizer stepped before a model was called in training mode: from here on a model "
@@ -272,7 +278,7 @@ class RecordedTraining:
 
     # ---- models
 
-    def _is_trained(self, module: Any) -> bool:
+    def _is_trained(self, module: Any, arguments: list[Any]) -> bool:
         """Whether a call of `module` from outside, with gradients, is one of a model."""
         if module not in self.models and (
             self.models.is_named
@@ -280,11 +286,21 @@ class RecordedTraining:
             or (self.seen.steps > 0 and not self._has_its_turn(module))
         ):
             return False
-        # Of any part: a trainer may switch the model back after an evaluation, but not what it is wrapped in.
-        if self.models.is_named or self._takes_evaluation or any(map(is_training, modules(module))):
+        if self._is_in_training(module):
             return True
         self._passed_over = True
-        return False
+        # The program may have forgotten to go back to training mode: then no call in that mode follows. Who
+        # wants gradients of data, as for an attack, has not.
+        return (
+            module in self.models
+            and self.seen.steps > 0
+            and (self._in_question or not self._is_open)
+            and not any(getattr(one, "requires_grad", False) is True for one in arguments)
+        )
+
+    def _is_in_training(self, module: Any) -> bool:
+        # Of any part: a trainer may switch the model back after an evaluation, but not what it is wrapped in.
+        return self.models.is_named or self._takes_evaluation or any(map(is_training, modules(module)))
 
     def _has_its_turn(self, module: Any) -> bool:
         """Whether an optimizer that was there in the first step, and had not stepped when the module was
@@ -326,12 +342,15 @@ class RecordedTraining:
         self._tell("begin_step", self.seen.steps)
 
     def _drop_step(self) -> None:
-        """The calls of the open step led to nothing: no backward pass has been, and no result is left."""
-        self._is_open = False
+        """The calls of the open step were an evaluation, or led to nothing: no backward pass has been, and no
+        result is left.
+        """
+        self._is_open = self._in_question = False
         for callee, _ in self._results or ():
             self._forward_only.count(callee, self.seen.steps)
         if self.seen.steps > 0:
             self._tell("drop_step", self.seen.steps)
+            self._tell("prepare_step", self.seen.steps)
             return
         for recorder in reversed(self._recorders or []):
             self._guarded(recorder, "beginning anew", recorder.discard)
@@ -340,7 +359,7 @@ class RecordedTraining:
         self._beside.clear()
 
     def _end_step(self) -> None:
-        self._stepped = self._passed_over = False
+        self._stepped = self._passed_over = self._in_question = False
         if not self._is_open:
             return
         self._is_open = False

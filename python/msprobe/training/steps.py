@@ -32,15 +32,15 @@ def calls_of_ours() -> Iterator[None]:
 
 
 class OutermostCalls:
-    """Calls `before(module)` at each module call that runs inside of no other module call of its thread, and
-    what it returns, if anything, with the result of the call.
+    """Calls `before(module, arguments)` at each module call that runs inside of no other module call of its
+    thread, and what it returns, if anything, with the result of the call.
 
     Hooks that `before` installs see the call, too. The code behind the call operator of all modules is
     exchanged, for the reasons of training.phases.ModelCalls; those installed later must be removed before
     this one. Another value for the operator would be what torch.compile() is given meanwhile.
     """
 
-    def __init__(self, before: Callable[[Any], Callable[[Any], None] | None]) -> None:
+    def __init__(self, before: Callable[[Any, list[Any]], Callable[[Any], None] | None]) -> None:
         self._before = before
         self._active = False
         self._inside = threading.local()
@@ -73,7 +73,7 @@ class OutermostCalls:
             inside.call = True
             try:
                 known = CodeExchange.puts_on(operator)
-                after = self._before(module)
+                after = self._before(module, [*args, *kwargs.values()])
                 # Where `before` has put something around us, that has to see the call, too; what was around
                 # us already has seen it.
                 seen_by_all = CodeExchange.puts_on(operator) == known

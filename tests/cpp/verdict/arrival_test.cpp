@@ -187,3 +187,29 @@ TEST_CASE(
   CHECK(elsewhere.losses_agree);
   CHECK(elsewhere.gradients_agree());
 }
+
+TEST_CASE("judge: runs whose steps all end alike train the same, and other ones do not") {
+  // The rows of a batch in another order.
+  const auto status = [](double gradient, int steps) {
+    const auto run = [](double data, double off) {
+      const auto gradients = [](double size) { return R"({"w": )" + entry({1 + size}) + "}"; };
+      return steps::Run{call("Functional.gelu.0.forward", tensor({data}), tensor({data})) + ", " +
+                            call("Functional.mse_loss.0.forward", tensor({7}), tensor({3})) + ", " +
+                            call("Functional.mse_loss.0.backward", tensor({9}), tensor({8})),
+                        R"("gradients_at_optimizer": [{"gradients": )" + gradients(off) + "}]"};
+    };
+    std::vector<StepWalk> walks;
+    for (int step = 0; step < steps; ++step) {
+      walks.push_back(walk(run(2, gradient), run(1, 0), step == 0 ? nullptr : &walks[0]));
+      walks.back().step = step;
+      for (compare::Finding& one : walks.back().findings) one.step = step;
+    }
+    std::vector<const StepWalk*> all;
+    for (const StepWalk& one : walks) all.push_back(&one);
+    return compare::judge(all).status;
+  };
+  CHECK(status(0, 2) == compare::Status::kRounding);
+  CHECK(status(1e-7, 2) == compare::Status::kRounding);
+  CHECK(status(1e-3, 2) == compare::Status::kDiffer);
+  CHECK(status(0, 1) == compare::Status::kDiffer);  // one step alone tells nothing of the next
+}

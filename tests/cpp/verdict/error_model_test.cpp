@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "catch.h"
 #include "verdict/calls.h"
@@ -344,6 +345,27 @@ TEST_CASE("origin: data and weights are read, not computed") {
   Distance one = off_by(5 * kFloat32);
   one.peak = 1;
   CHECK(is_suspect(weight, one));
+}
+
+TEST_CASE("operator: a quotient of what is small with its divisor is off by as much more, and not larger") {
+  // A gradient over its own size, as in the first step of Adam: of 4096 divisors the least is 1e-4.
+  const auto allowed = [](double least) {
+    Tensor divisor = normal();
+    divisor.least = least;
+    return Model().tolerance(made_by("div", {source(1e-6), source(1e-6, divisor)})).magnitude;
+  };
+  CHECK(allowed(0) == Approx(4e-6).epsilon(0.1));
+  CHECK(allowed(1e-4) == Approx(3 * 1e-6 * std::numbers::pi / std::sqrt(6 * 4096.0) / 1e-4).epsilon(0.1));
+}
+
+TEST_CASE("operator: the gradient of a logarithm is a quotient") {
+  const auto allowed = [](double typical) {
+    return Model()
+        .tolerance(backward_of("log", {source(), saved(1e-6)}, normal(kFloat32, typical)))
+        .magnitude;
+  };
+  CHECK(allowed(1) == Approx(2e-6).epsilon(0.1));
+  CHECK(allowed(50) == Approx(100e-6).epsilon(0.01));
 }
 
 TEST_CASE("operator: a quotient is off by as much more as its divisors are small where most of it is") {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -141,11 +142,13 @@ TEST_CASE("optimizer: what its calls get is judged by the training state, where 
     return steps::Run{call("Tensor.mul_.0.forward", tensor({size}) + ", " + number(0.9), tensor({size})),
                       state, R"("Tensor.mul_.0.forward": "optimizer", "optimizer": null)"};
   };
-  const auto is_found = [&](const std::string& state) {
-    return !walk(run(1.5, state), run(1, state)).findings.empty();
+  const auto is_cause = [&](const std::string& state) {
+    const StepWalk step = walk(run(1.5, state), run(1, state));
+    const StepWalk* const walks[] = {&step};
+    return !compare::judge(walks).culprits.empty();
   };
-  CHECK(is_found(""));
-  CHECK_FALSE(is_found(R"("parameters": {})"));
+  CHECK(is_cause(""));
+  CHECK_FALSE(is_cause(R"("parameters": {})"));
 }
 
 TEST_CASE(
@@ -340,6 +343,51 @@ TEST_CASE("optimizer: another class with the same settings is a cause where its 
   CHECK_FALSE(is_cause("mine.SGD", 1, 2));
   CHECK(is_cause("mine.SGD", 1, 3));
   CHECK(is_cause("mine.SGD", 2, 2));  // a setting is a cause, whatever comes of it
+}
+
+TEST_CASE("optimizer: a call of one run alone is a cause where the weights that it leaves are others") {
+  const auto is_cause = [](double stepped) {
+    const auto run = [](double weight, const std::string& more) {
+      return steps::Run{
+          call("Tensor.mul.0.forward", tensor({7}), tensor({7})) + more,
+          R"("gradients_at_optimizer": [{"gradients": {"w": )" + entry({5}) + R"(}}], "parameters": {"w": )" +
+              entry({weight}) +
+              R"(}, "optimizer": [{"class": "Own", "groups": [{"parameters": ["w"], "hyper": {}}]}])",
+          R"("Tensor.mul.0.forward": "optimizer", "Tensor.sqrt.0.forward": "optimizer")"};
+    };
+    const std::string more = ", " + call("Tensor.sqrt.0.forward", tensor({7}), tensor({3}));
+    std::vector<StepWalk> both = {walk(run(1, more), run(1, ""))};
+    both.push_back(walk(run(stepped, more), run(2, ""), &both.front()));
+    both[1].step = 1;
+    for (Finding& one : both[1].findings) one.step = 1;
+    const StepWalk* const walks[] = {&both[0], &both[1]};
+    const compare::Verdict verdict = compare::judge(walks);
+    return !verdict.culprits.empty() && verdict.culprits.front().name == "Tensor.sqrt.0.forward";
+  };
+  CHECK(is_cause(3));
+  CHECK_FALSE(is_cause(2));
+}
+
+TEST_CASE("optimizer: a number that is made of gradients is as far off as their norms") {
+  const auto is_other = [](double rate, double gradient) {
+    const auto number_text = [](double number) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%.17g", number);
+      return std::string(text);
+    };
+    const auto run = [&](double lr, double off) {
+      return steps::Run{"", R"("gradients_at_optimizer": [{"gradients": {"w": )" + entry({1 + off}) +
+                                R"(}}], "optimizer": [{"class": "SGD", "groups": [{"parameters": ["w"], )" +
+                                R"("hyper": {"lr": )" + number_text(lr) + "}}]}]"};
+    };
+    const Finding* const one =
+        found(walk(run(rate, gradient), run(1.23456789, 0)), FindingKind::kOptimizerSetting);
+    return one != nullptr && std::isinf(one->effect);
+  };
+  CHECK(is_other(1.2400001, 0));
+  CHECK_FALSE(is_other(1.2400001, 0.01));
+  CHECK(is_other(2.3456789, 0.01));
+  CHECK(is_other(1.24, 0.01));  // somebody wrote it
 }
 
 TEST_CASE("optimizer state: a number is the same in a tensor of one element") {

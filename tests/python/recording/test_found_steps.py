@@ -98,6 +98,33 @@ class TestNoSteps:
         assert [gap["calls"] for gap in row["before"].values()] == [3, 3, 3]
         assert len({gap["results"] for gap in row["before"].values()}) == 3  # the model learns
 
+    def test_an_evaluation_in_the_end_is_no_step(self, out):
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with msprobe.capture(output=out, without=["config"]):
+            step(model, optimizer)
+            kept = model.eval()(torch.zeros(1, 3))
+        assert kept.requires_grad
+        about = run_file(out)
+        assert about["steps"] == 1
+        assert [row["calls"] for row in about["forward_only"]] == [1]
+
+    def test_what_an_attack_computes_prepares_a_step(self, out):
+        def attack(model):
+            model.eval()
+            x = torch.ones(1, 3, requires_grad=True)
+            (slope,) = torch.autograd.grad(model(x).sum(), x)
+            self.attacked = torch.add(x.detach(), slope.sign(), alpha=0.1)
+            model.train()
+
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with msprobe.capture(output=out, without=["config"]):
+            for _ in range(3):
+                attack(model)
+                step(model, optimizer)
+        assert any(name.startswith("Torch.add.") for name in records(out, 1))
+
     def test_a_model_that_is_called_outside_of_the_steps(self, out):
         teacher = net(5).eval()
 
@@ -166,7 +193,8 @@ class TestSteps:
                 if number == 1:
                     model.eval()
         about = run_file(out)
-        assert about["steps"] == 4
+        assert about["steps"] == 5
+        assert [forwards(out, number) for number in range(5)] == [1] * 5
         assert "evaluation mode counts" in about["notes"][0]
 
     def test_an_optimizer_that_steps_inside_of_the_backward_pass(self, out):
