@@ -15,6 +15,7 @@ import seventh
 import sixth
 import tenth
 import third
+import thirteenth
 import twelfth
 
 SETS = {
@@ -32,6 +33,7 @@ SETS = {
         ("tenth", tenth),
         ("eleventh", eleventh),
         ("twelfth", twelfth),
+        ("thirteenth", thirteenth),
     )
 }
 CASES = tuple(case for cases in SETS.values() for case in cases)

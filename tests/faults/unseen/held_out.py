@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The held-out sets: records one, checks that it is what it says, and asks about it once.
 
-    python tests/faults/unseen/held_out.py OUT --set twelfth
-    python tests/faults/unseen/held_out.py OUT --set twelfth --page docs/held_out.md
+    python tests/faults/unseen/held_out.py OUT --set thirteenth
+    python tests/faults/unseen/held_out.py OUT --set thirteenth --page docs/held_out.md
 
 The first records and checks without asking, the second asks, too, and writes the page. The set "first" needs
 `transformers`. A set is fair as long as nobody has seen an answer to it: no rule and no number of the verdict
@@ -197,6 +197,13 @@ clauses that shall all be true, errors that go another way than the weights, a g
 up their colours in, and two processes that a spring holds together, that try half of a generation each,
 that hide from each other what they send, that change their temperatures, and whose step is as long as
 their gradients are noisy""",
+    "thirteenth": """MPNet learnt by AdaBelief, TimeSformer, MobileViT of pasted pictures, Cohere2, curvature
+as products of two small matrices, strokes by their iterated sums, waves by lifting, units that add or
+multiply, soft trees, a sorting network, acts out of wonder, shares that are held against an option,
+causes that are there or not, messages of a code's bits and checks, people who label and err learnt by
+Yogi, and two processes that send sketches, that turn fields to take waves of both sides, that have half
+of a rod each, that send only the rows that were looked up and learn them by FTRL, and that agree how far
+a conjugate gradient goes""",
 }
 
 _SUMMARY = """
