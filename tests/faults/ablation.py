@@ -112,6 +112,9 @@ def unseen(out: Path) -> Iterator[Question]:
         "eighth",
         "ninth",
         "tenth",
+        "eleventh",
+        "twelfth",
+        "thirteenth",
     ):
         for case in SETS[name]:
             runs = runs_of(case)

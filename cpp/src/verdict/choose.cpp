@@ -188,14 +188,11 @@ class Judge {
   bool has_effect(std::size_t index) const {
     const Finding& finding = *findings_[index];
     if (finding.is_hidden || shows_in_a_buffer(finding)) return true;
-    const bool is_of_state = finding.phase == Phase::kUpdate || finding.phase == Phase::kClipping;
+    const bool is_of_state = finding.phase == Phase::kUpdate || finding.phase == Phase::kClipping ||
+                             finding.phase == Phase::kReduction;
     if (is_of_state && (is_lone_call(finding) || finding.kind == FindingKind::kArgument) &&
-        walk_of(finding).has_state) {
-      // The training state tells of gradients, settings and states by their names; and of what a step makes
-      // of them, the weights that it leaves.
-      return model_.weights_tell && finding.phase == Phase::kUpdate && next_[index] != nullptr &&
-             next_[index]->kind == FindingKind::kWeight && next_[index]->step == finding.step + 1;
-    }
+        walk_of(finding).has_state)
+      return model_.weights_tell && shows_in_state(index);
     if (std::isfinite(finding.effect)) return finding.effect >= 1;
     // How something is done is no difference in what is done: the gradients of the step tell.
     const bool is_told_by_gradients =
@@ -205,6 +202,17 @@ class Judge {
                                  (is_lone_call(finding) || finding.kind == FindingKind::kModuleAttribute ||
                                   finding.kind == FindingKind::kOptimizerSetting);
     return (!is_told_by_gradients && !may_be_harmless) || is_followed(index);
+  }
+
+  // The training state tells of gradients, settings and states by their names: what calls make of gradients,
+  // by what the optimizer gets; what an optimizer does, by the weights that it leaves.
+  bool shows_in_state(std::size_t index) const {
+    const Finding &finding = *findings_[index], *const next = next_[index];
+    if (next == nullptr) return false;
+    if (finding.phase == Phase::kReduction)
+      return next->phase == Phase::kAtOptimizer && next->step == finding.step;
+    return finding.phase == Phase::kUpdate && next->kind == FindingKind::kWeight &&
+           next->step == finding.step + 1;
   }
 
   void note_what_follows() {

@@ -574,9 +574,10 @@ class Walk {
   }
 
   void report_group(const UnpairedCalls& group) {
-    const Phase phase = group.is_update               ? Phase::kUpdate
-                        : group.around == "clip_grad" ? Phase::kClipping
-                                                      : Phase::kCalls;
+    const Phase phase = group.is_handling && has_state_ ? Phase::kReduction
+                        : group.is_update               ? Phase::kUpdate
+                        : group.around == "clip_grad"   ? Phase::kClipping
+                                                        : Phase::kCalls;
     Finding& finding =
         found_.add(group.is_missing ? FindingKind::kMissingCall : FindingKind::kExtraCall, phase, group.name,
                    {group.is_missing ? Reason::kMissingCall : Reason::kExtraCall, {group.name}});

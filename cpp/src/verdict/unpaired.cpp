@@ -80,10 +80,12 @@ void Unpaired::add(std::uint32_t record, std::uint32_t next, bool is_missing) {
     group.is_missing = is_missing;
     group.around = place.around;
     const bool is_behind = calls_.count() > 0 && calls_.is_after_backward(std::min(next, calls_.count() - 1));
-    group.is_update =
+    const bool is_of_optimizer =
         place.around == "optimizer" ||
-        (operators::find(operator_name(call)).gain == Gain::kUpdate && place.around.empty()) ||
-        (is_behind && place.around.empty() && !is_module(place.outermost) && !is_backward(call));
+        (operators::find(operator_name(call)).gain == Gain::kUpdate && place.around.empty());
+    group.is_handling = !is_of_optimizer && is_behind && place.around.empty() &&
+                        !is_module(place.outermost) && !is_backward(call);
+    group.is_update = is_of_optimizer || group.is_handling;
     last = static_cast<std::uint32_t>(groups_.size());
     groups_.push_back(std::move(group));
   }
@@ -104,7 +106,7 @@ void Unpaired::note(std::uint32_t group, std::uint32_t record, double effect) {
   UnpairedCalls& one = groups_[group];
   one.effect = std::max(one.effect.value_or(0), effect);
   const bool is_of_backward = calls_.is_in_backward(record) || is_backward(calls_.name(record));
-  if (effect >= 1 && is_of_backward && calls_.model().in_backward) one.is_update = false;
+  if (effect >= 1 && is_of_backward && calls_.model().in_backward) one.is_update = one.is_handling = false;
 }
 
 std::vector<std::uint32_t> Unpaired::takers(std::uint32_t backward) const {

@@ -20,10 +20,11 @@ struct UnpairedCalls {
   std::string name;
   std::uint32_t first = 0;  // record of its run
   std::uint32_t count = 0;
-  std::uint32_t next = 0;   // the record of the target before which they stand, or the first of them
-  bool is_missing = false;  // the reference has them
-  std::string_view around;  // the module that both runs have
-  bool is_update = false;   // they belong to an optimizer
+  std::uint32_t next = 0;    // the record of the target before which they stand, or the first of them
+  bool is_missing = false;   // the reference has them
+  std::string_view around;   // the module that both runs have
+  bool is_update = false;    // they belong to an optimizer
+  bool is_handling = false;  // or to what is done with gradients in front of it
   /// Of what is computed from their results, how far it is beyond its tolerance; empty: no call of both runs
   /// takes them.
   std::optional<double> effect;

@@ -368,6 +368,26 @@ TEST_CASE("optimizer: a call of one run alone is a cause where the weights that 
   CHECK_FALSE(is_cause(2));
 }
 
+TEST_CASE(
+    "gradients: a call of one run alone is a cause where the optimizer gets other ones than backward gave") {
+  const auto is_cause = [](double given) {
+    const auto run = [](double gets, const std::string& more) {
+      return steps::Run{call("Functional.mse_loss.0.forward", tensor({7}), tensor({3})) + ", " +
+                            call("Functional.mse_loss.0.backward", tensor({9}), tensor({8})) + more,
+                        R"("backward": [{"after_reduction": {"w": )" + entry({8}) +
+                            R"(}}], "gradients_at_optimizer": [{"gradients": {"w": )" + entry({gets}) +
+                            "}}]"};
+    };
+    const StepWalk step =
+        walk(run(given, ", " + call("Torch.sign.0.forward", tensor({8}), tensor({2}))), run(8, ""));
+    const StepWalk* const walks[] = {&step};
+    const compare::Verdict verdict = compare::judge(walks);
+    return !verdict.culprits.empty() && verdict.culprits.front().name == "Torch.sign.0.forward";
+  };
+  CHECK(is_cause(2));
+  CHECK_FALSE(is_cause(8));
+}
+
 TEST_CASE("optimizer: a number that is made of gradients is as far off as their norms") {
   const auto is_other = [](double rate, double gradient) {
     const auto number_text = [](double number) {
