@@ -400,8 +400,8 @@ TEST_CASE("optimizer: a number that is made of gradients is as far off as their 
                                 R"(}}], "optimizer": [{"class": "SGD", "groups": [{"parameters": ["w"], )" +
                                 R"("hyper": {"lr": )" + number_text(lr) + "}}]}]"};
     };
-    const Finding* const one =
-        found(walk(run(rate, gradient), run(1.23456789, 0)), FindingKind::kOptimizerSetting);
+    const StepWalk step = walk(run(rate, gradient), run(1.23456789, 0));
+    const Finding* const one = found(step, FindingKind::kOptimizerSetting);
     return one != nullptr && std::isinf(one->effect);
   };
   CHECK(is_other(1.2400001, 0));

@@ -354,7 +354,7 @@ class TestHooks:
     @pytest.mark.usefixtures("nothing_is_left")
     def test_outermost_calls(self, model):
         seen = []
-        calls = OutermostCalls(seen.append)
+        calls = OutermostCalls(lambda module, arguments: seen.append((module, len(arguments))))
         calls.install()
         model(torch.ones(1, 3))
         with pytest.raises(RuntimeError):
@@ -362,7 +362,7 @@ class TestHooks:
         model[0](torch.ones(1, 3))
         calls.remove()
         model(torch.ones(1, 3))
-        assert seen == [model, model, model[0]]
+        assert seen == [(model, 1), (model, 1), (model[0], 1)]
 
     @pytest.mark.usefixtures("nothing_is_left")
     def test_a_call_operator_of_its_own_runs_once(self):
@@ -373,7 +373,7 @@ class TestHooks:
             def forward(self, x):
                 return x
 
-        calls = OutermostCalls(lambda module: None)
+        calls = OutermostCalls(lambda module, arguments: None)
         calls.install()
         result = Doubling()(torch.ones(1))
         calls.remove()
