@@ -279,6 +279,28 @@ bool Calls::is_taken_elsewhere(const ItemPair& row) const {
   return ours != kNoItem && theirs != kNoItem && ours_.row_of(ours) != theirs_.row_of(theirs);
 }
 
+bool Calls::is_moved_for_others(const ItemPair& row) const {
+  return is_moved(ours_, row.target_record) && is_taken_by_lone_calls(ours_, row.target) &&
+         is_taken_by_lone_calls(theirs_, row.reference.index);
+}
+
+bool Calls::is_moved(const Run& run, std::uint32_t record) const {
+  const auto is_given = [](const Item& item) { return is_input(item.part) && is_tensor(item); };
+  return operator_of(run.name(record)).only_moves() &&
+         std::ranges::count_if(run.items(record), is_given) == 1;
+}
+
+bool Calls::is_taken_by_lone_calls(const Run& run, ItemIndex item) const {
+  bool is_taken = value_key(run.trace, run.trace.all_items()[item]) == 0;  // then nobody has it from there
+  while ((item = run.flow().follower(item)) != kNoItem) {
+    const std::uint32_t record = run.flow().record(item);
+    if (!is_input(run.trace.all_items()[item].part) || is_moved(run, record)) continue;
+    if (run.is_paired(record)) return false;
+    is_taken = true;
+  }
+  return is_taken;
+}
+
 std::string Calls::parameter(const ItemPair& row) const {
   const Item& item = pair_.target_item(row);
   if (item.part == Part::kParameters) return std::string(target().text(item.path));

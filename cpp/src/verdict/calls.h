@@ -186,6 +186,9 @@ class Calls {
   std::span<const std::uint32_t> reference_only(std::uint32_t record) const;
   /// The two runs take it from other places, or one of them from a call that it has alone.
   bool is_taken_elsewhere(const ItemPair& row) const;
+  /// What goes in is seen in another way, as by a view, for calls that one run makes alone: it is a part of
+  /// these.
+  bool is_moved_for_others(const ItemPair& row) const;
   /// The parameter of the module around that has this very value; empty: none.
   std::string parameter(const ItemPair& row) const;
   /// Of how many numbers an element of a result of so many is the sum.
@@ -209,6 +212,8 @@ class Calls {
     double terms = 1;
   };
   static Shapes shapes(const Run& run, std::uint32_t record, const operators::Row& by);
+  bool is_moved(const Run& run, std::uint32_t record) const;
+  bool is_taken_by_lone_calls(const Run& run, ItemIndex item) const;
   void index_items();
   void find_zones();
   void find_mispaired();

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <map>
@@ -61,11 +60,7 @@ bool have_same_parameters(const Json& groups, const Json& others) {
 }
 
 // In a script, by somebody: it has no more digits than people write.
-bool is_written(double number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", number);
-  return std::strtod(text, nullptr) == number;
-}
+bool is_written(double number) { return std::strtod(digits_of(number, 6).c_str(), nullptr) == number; }
 
 class Settings {
  public:

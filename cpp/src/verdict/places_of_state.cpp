@@ -1,9 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,7 +12,7 @@
 #include "verdict/handling.h"
 #include "verdict/optimizer_settings.h"
 #include "verdict/places_of_calls.h"
-#include "verdict/state_entry.h"
+#include "verdict/places_of_entries.h"
 #include "verdict/suspects_of_calls.h"
 
 namespace msprobe::verdict {
@@ -27,53 +25,6 @@ using trace::Json;
 // How far off a step may be by the rule of its optimizer, in what one rounding of each operator allows
 // (docs/formats/diagnosis.md): the step is one call, which is made of others (R3).
 double limit_of_rule(const Model& model) { return model.suspect * model.opaque * model.opaque; }
-
-// How far off tensors are, by their names.
-using Reached = std::map<std::string, Source, std::less<>>;
-
-// All of them as one: the largest.
-Source largest_of(const Reached& reached) {
-  Source all;
-  for (const auto& [name, one] : reached) {
-    if (all.error() <= one.error()) all = one;
-  }
-  return all;
-}
-
-std::string digits_of(double number, int digits) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.*g", digits, number);
-  return text.data();
-}
-
-// It counts as large as what it is measured against.
-bool is_negligible(const EntryPair& entry) { return entry.facts && entry.facts->typical() < entry.floor; }
-
-Tensor tensor_at(const EntryPair& entry) {
-  if (!entry.facts) return {};
-  Tensor tensor = tensor_of(*entry.facts);
-  if (is_negligible(entry)) {
-    tensor.typical = entry.floor;
-    tensor.norm = entry.floor * std::sqrt(tensor.count);
-  }
-  return tensor;
-}
-
-Place origin(const EntryPair& entry) { return place_by(Rule::kOrigin, tensor_at(entry)); }
-
-Source source_at(const EntryPair& entry) {
-  Source source = source_of(entry.apart(), tensor_at(entry));
-  source.is_negligible = is_negligible(entry);
-  return source;
-}
-
-// It is what it was before, but for a rounding.
-Place kept(const EntryPair& entry, const metrics::Distance& before) {
-  return place_by(Gain::kSum, tensor_at(entry), {source_of(before, tensor_at(entry))});
-}
-
-// By all calls of a step, which are not seen one by one, where they are off by so much.
-Place through_all(const EntryPair& entry, double error) { return place_through(error, tensor_at(entry), 2); }
 
 class StateWalk {
  public:
@@ -181,7 +132,6 @@ class StateWalk {
             [&](const EntryPair& entry) { return call == 0 ? given(entry) : given_again(entry); });
       visit_alone(moment, "input", a, b);
     }
-    walk().divided_otherwise = ours.size() != theirs.size();
     found_.add_counts(Phase::kInputs, "model", "the model is called", ours.size(), theirs.size());
   }
 
@@ -305,15 +255,6 @@ class StateWalk {
 
   // ---- what becomes of the gradients
 
-  // The moment before, or the worst of it where this very tensor is not known.
-  static Place after(const Reached& reached, const EntryPair& entry, Gain gain = Gain::kSum) {
-    if (reached.empty()) return place_by(Rule::kUnknown, tensor_at(entry));
-    const auto found = reached.find(entry.name);
-    Source before = found == reached.end() ? largest_of(reached) : found->second;
-    if (found == reached.end()) before.tensor = tensor_at(entry);
-    return place_by(gain, tensor_at(entry), {before});
-  }
-
   // Both states are put together of those of several ranks (docs/layouts.md).
   bool is_joined() const {
     return target_["joined"].text() == "true" && reference_["joined"].text() == "true";
@@ -381,15 +322,6 @@ class StateWalk {
     return reached;
   }
 
-  // The total norm spreads every difference, and is rounded itself: all are multiplied by one number.
-  Place clipped(const Reached& before, const EntryPair& entry) const {
-    Place place = after(before, entry, Gain::kElementwise);
-    if (place.rule != Rule::kOperator) return place;
-    const double error = largest_of(before).error() + model_.own_rounding(place.tensor.unit);
-    place.sources.push_back(source_of(of_error(error), place.tensor));
-    return place;
-  }
-
   // The calls that clip a gradient: one that is given none, as an iterator that was read before, clips
   // nothing.
   static std::vector<const Json*> clippings(const Json& state) {
@@ -420,7 +352,7 @@ class StateWalk {
       if (i == 0) before_clipping_ = known;
       reached =
           visit_together({FindingKind::kClipping, Phase::kClipping, Reason::kClippedGradient}, a["after"],
-                         b["after"], [&](const EntryPair& entry) { return clipped(known, entry); });
+                         b["after"], [&](const EntryPair& entry) { return clipped(model_, known, entry); });
     }
     if (ours.size() == theirs.size()) return;
     found_.add_counts(Phase::kClipping, "clipping", "gradients are clipped", ours.size(), theirs.size());
@@ -474,11 +406,11 @@ class StateWalk {
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       const Json &a = ours[i]["gradients"], &b = theirs[i]["gradients"];
       const std::size_t known = walk().findings.size();
-      const Reached now =
-          visit_together({FindingKind::kGradient, Phase::kAtOptimizer, Reason::kGradientAtOptimizer}, a, b,
-                         [&](const EntryPair& entry) {
-                           return ways_of_clipping_.empty() ? after(reached, entry) : clipped(reached, entry);
-                         });
+      const Reached now = visit_together(
+          {FindingKind::kGradient, Phase::kAtOptimizer, Reason::kGradientAtOptimizer}, a, b,
+          [&](const EntryPair& entry) {
+            return ways_of_clipping_.empty() ? after(reached, entry) : clipped(model_, reached, entry);
+          });
       if (i == 0) {
         find_effect_of_clipping(a, b);
         if (model_.handling && ways_of_clipping_.empty() && walk().findings.size() > known)
@@ -489,27 +421,6 @@ class StateWalk {
   }
 
   // ---- the optimizer
-
-  // A weight decay that is not decoupled adds a part of each parameter to its gradient, with what that is off
-  // by.
-  Reached with_decay(const Json& step, Reached gradients) const {
-    for (const Json& group : step["groups"].items()) {
-      const Json& hyper = group["hyper"];
-      const double decay = number_of(hyper["weight_decay"]).value_or(0);
-      if (decay == 0 || !model_.coupled_decay || shown(hyper["decoupled_weight_decay"]) == "True") continue;
-      for (const Json& name : group["parameters"].items()) {
-        const auto gradient = gradients.find(name.text());
-        const auto decayed = at_start_.find(name.text());
-        if (gradient == gradients.end() || decayed == at_start_.end()) continue;
-        Source& one = gradient->second;
-        const double added = decay * decayed->second.error() * decayed->second.tensor.norm / one.tensor.norm;
-        if (!std::isfinite(added)) continue;
-        for (double* part : {&one.distance.high, &one.distance.expected, &one.distance.bias}) *part += added;
-        one.distance.equal &= added == 0;
-      }
-    }
-    return gradients;
-  }
 
   Reached states(const Json& ours, const Json& theirs, bool is_after, const Reached& before,
                  const Reached& gradients) {
@@ -545,34 +456,6 @@ class StateWalk {
     const auto left = before_->left.find("state." + entry.name);
     if (left == before_->left.end()) return through_all(entry, before_->noise);
     return kept(entry, of_error(left->second.error));
-  }
-
-  // The sum of a part of what it was, and of the gradient or its square, which is off by twice as much: that
-  // part is no larger than what it was and what it is together.
-  static Place state_after(const EntryPair& entry, const Reached& before, const Reached& gradients) {
-    const Tensor after = tensor_at(entry);
-    Tensor added = after;
-    std::vector<Source> sources;
-    if (const auto state = before.find(entry.name); state != before.end()) {
-      sources.push_back(state->second);
-      added.norm += state->second.tensor.norm;
-      added.typical += state->second.tensor.typical;
-    }
-    added.norm *= 2;
-    const auto gradient = gradients.find(entry.of);
-    sources.push_back(gradient == gradients.end() ? largest_of(gradients) : gradient->second);
-    // An error of what is negligible is a part of more than itself.
-    if (!sources.back().is_negligible || sources.back().tensor.norm < added.norm)
-      sources.back().tensor = added;
-    return place_by(Gain::kSum, after, std::move(sources));
-  }
-
-  // R6 in place of R2. What is moved is the first source: nothing, at the first step.
-  static void step_by(const EntryPair& entry, const Json& earlier, Place& place) {
-    const auto before = tensor_of(earlier), &after = entry.facts;
-    place.rule = Rule::kUpdate;
-    place.step = before && after ? metrics::distance(*after, *before).high : 1;
-    if (place.sources.size() < 2) place.sources.insert(place.sources.begin(), source_of({}, place.tensor));
   }
 
   // Where one of the runs steps by the rule of its optimizer, and the other does not.
@@ -632,11 +515,8 @@ class StateWalk {
                       theirs.size());
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       const Json &one = ours[i], &other = counterpart(ours, i, theirs);
-      double of_norms = 0;
-      for (const auto& [name, gradient] : at_optimizer)
-        of_norms = std::max(of_norms, gradient.distance.most_bias());
-      const bool same_settings = add_optimizer_settings(found_, one, other, of_norms);
-      const Reached gradients = with_decay(other, at_optimizer);
+      const bool same_settings = add_optimizer_settings(found_, one, other, largest_of_norms(at_optimizer));
+      const Reached gradients = with_decay(model_, other, at_start_, at_optimizer);
       const Reached before = states(one, other, false, {}, gradients);
       const Reached made = states(one, other, true, before, gradients);
       rule(one["update"], other["update"]);

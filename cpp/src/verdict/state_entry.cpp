@@ -3,7 +3,9 @@
 #include "verdict/state_entry.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <map>
 
 #include "base/non_finite.h"
@@ -78,6 +80,12 @@ metrics::Distance entry_distance(const Json& target, const Json& reference, doub
 
 std::optional<double> number_of(const Json& entry) {
   return entry.is_object() ? entry["value"].number() : entry.number();
+}
+
+std::string digits_of(double number, int digits) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.*g", digits, number);
+  return text.data();
 }
 
 std::string shown(const Json& entry) {

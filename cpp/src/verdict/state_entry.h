@@ -22,6 +22,9 @@ std::optional<metrics::TensorFacts> tensor_of(const trace::Json& entry);
 /// Of {"value": 0.5}, and of a bare number.
 std::optional<double> number_of(const trace::Json& entry);
 
+/// With so many significant digits.
+std::string digits_of(double number, int digits);
+
 /// A value for a sentence.
 std::string shown(const trace::Json& entry);
 

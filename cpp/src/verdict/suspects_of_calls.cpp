@@ -12,6 +12,7 @@
 #include "verdict/effects.h"
 #include "verdict/findings.h"
 #include "verdict/places_of_calls.h"
+#include "verdict/stretch.h"
 #include "verdict/unpaired.h"
 
 namespace msprobe::verdict {
@@ -31,7 +32,8 @@ class Walk {
         has_state_(has_state),
         found_(model_, result_.walk, observer,
                [&calls](std::uint32_t row) { return calls.item_name(calls.row(row)); }),
-        effects_(calls) {
+        effects_(calls),
+        stretch_(calls, before == nullptr) {
     result_.walk.arriving = arriving;
   }
 
@@ -52,7 +54,7 @@ class Walk {
     if (std::isfinite(result_.walk.arriving)) drop_unused();
     found_.sort();
     walk().noise = places_.before(calls_.count());
-    if (far_off_ != nullptr) tell_stretch();
+    stretch_.tell(walk());
     summarize(calls_, has_state_, walk());
     return std::move(result_);
   }
@@ -251,9 +253,9 @@ class Walk {
       return;
     }
     const InputPlace input = places_.input(row);
-    if (input.source == kNoItem && is_moved_for_others(row)) return;
+    if (input.source == kNoItem && model_.moved_for_others && calls_.is_moved_for_others(row)) return;
     const bool is_taken_elsewhere = calls_.is_taken_elsewhere(row);
-    is_same_work_ &= !input.place.sources.empty() && !is_taken_elsewhere;  // no other data
+    if (input.place.sources.empty() || is_taken_elsewhere) stretch_.end();  // other data
     const Measured measured = measure(row, input.place, apart);
     places_.keep(row, input.place);
     const ItemIndex ours = calls_.ours().origin(row.target);
@@ -286,33 +288,9 @@ class Walk {
     }
   }
 
-  // It is seen in another way, as by a view, for calls that one run makes alone: then it is a part of these.
-  bool is_moved_for_others(const ItemPair& row) const {
-    return model_.moved_for_others && is_moved(calls_.ours(), row.target_record) &&
-           is_taken_by_lone_calls(calls_.ours(), row.target) &&
-           is_taken_by_lone_calls(calls_.theirs(), row.reference.index);
-  }
-
-  bool is_moved(const Run& run, std::uint32_t record) const {
-    const auto is_given = [](const Item& item) { return is_input(item.part) && is_tensor(item); };
-    return calls_.operator_of(run.name(record)).only_moves() &&
-           std::ranges::count_if(run.items(record), is_given) == 1;
-  }
-
-  bool is_taken_by_lone_calls(const Run& run, ItemIndex item) const {
-    bool is_taken = value_key(run.trace, run.trace.all_items()[item]) == 0;  // then nobody has it from there
-    while ((item = run.flow().follower(item)) != kNoItem) {
-      const std::uint32_t record = run.flow().record(item);
-      if (!is_input(run.trace.all_items()[item].part) || is_moved(run, record)) continue;
-      if (run.is_paired(record)) return false;
-      is_taken = true;
-    }
-    return is_taken;
-  }
-
   void visit_parameter(std::uint32_t record, const ItemPair& row, const Distance& apart,
                        const std::string& name) {
-    is_same_work_ &= before_ != nullptr;
+    if (before_ == nullptr) stretch_.end();
     if (has_state_ || calls_.zone(record) != Zone::kModel) return;
     const Measured measured = measure(row, places_.parameter(row, name), apart);
     if (measured.strength < 1) return;
@@ -421,8 +399,7 @@ class Walk {
       Measured measured = measure(row, places_.result(row, sources, knows_sources), apart);
       places_.keep(row, measured.place);
       seen.arrives |= measured.counts;
-      is_same_work_ &= measured.counts && std::isfinite(measured.allowed.magnitude);
-      if (far_off_ == nullptr && is_far_off(row, measured)) far_off_ = &row;
+      stretch_.see(row, measured);
       reached = std::max(reached, apart.high / measured.allowed.cancelled);
       seen.visible = std::max(seen.visible, visible_in(record, row, measured));
       seen.later = std::max(seen.later, measured.later);
@@ -438,31 +415,6 @@ class Walk {
     if (seen.has_result && !seen.out_is_equal) note_module(record);
     const bool is_suspect = worst != nullptr && std::max(of_worst.strength, of_worst.later) >= 1;
     if (is_suspect && !seen.has_other_arguments) report_result(*worst, of_worst);
-  }
-
-  // Every place is within its tolerance, and all together are farther off than a model that is computed once,
-  // on equal weights and data, may be. Some gradients are nothing but rounding.
-  bool is_far_off(const ItemPair& row, const Measured& measured) const {
-    const bool is_asked = model_.stretch && before_ == nullptr && is_same_work_ && is_forward_result(row);
-    return is_asked && measured.apart.low > measured.allowed.cancelled * most_together();
-  }
-
-  double most_together() const { return model_.most_together * calls_.coarsest_unit(); }
-
-  bool is_forward_result(const ItemPair& row) const {
-    return calls_.is_result(row) && calls_.unit(row) > 0 && calls_.distance(row).norm > 0 &&
-           calls_.zone(row.target_record) == Zone::kModel && !is_backward(calls_.name(row.target_record));
-  }
-
-  // Between which two?
-  void tell_stretch() {
-    walk().first_differing = calls_.item_name(*far_off_);
-    for (const ItemPair* row = far_off_; row-- != calls_.pair().matches.pairs.data();) {
-      if (!row->reference || !is_forward_result(*row) || calls_.distance(*row).high > most_together())
-        continue;
-      walk().last_agreeing = calls_.item_name(*row);
-      return;
-    }
   }
 
   // What comes of something that is known to differ. A module by what goes into it, whatever happens inside;
@@ -611,12 +563,9 @@ class Walk {
   SuspectsOfCalls result_;
   Findings found_;
   Effects effects_;
+  Stretch stretch_;
   std::vector<Unmeasured> unmeasured_;
-  /// As far as the walk came: weights and data are equal, and what was made of them differs by what is known
-  /// to be rounding.
-  bool is_same_work_ = true;
-  bool is_optimizer_told_ = false;     // a tensor that goes into one of its calls
-  const ItemPair* far_off_ = nullptr;  // the first result that is so
+  bool is_optimizer_told_ = false;  // a tensor that goes into one of its calls
 };
 
 }  // namespace
@@ -634,6 +583,7 @@ SuspectsOfCalls suspects_of_calls(const Model& model, const DumpPair& pair,
   const double losses = is_divided ? 0 : arriving_losses(calls, before, std::isfinite(gradients));
   const double arriving = std::max(gradients, losses);
   SuspectsOfCalls found = Walk(calls, before, has_state, arriving, observer).run();
+  found.walk.divided_otherwise = is_divided;
   found.walk.losses_agree = losses <= most_of_losses(calls);
   return found;
 }

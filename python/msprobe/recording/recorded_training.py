@@ -176,10 +176,11 @@ class RecordedTraining:
 
         return returned
 
+    def _led_to_nothing(self) -> bool:
+        return bool(self._results) and not any(result.is_alive() for _, result in self._results or ())
+
     def _training_call(self, module: Any) -> Callable[[Any], None] | None:
-        led_to_nothing = self._results and not any(result.is_alive() for _, result in self._results)
-        in_training = self._is_in_training(module)
-        if self._is_open and (led_to_nothing or (self._in_question and in_training)):
+        if self._is_open and (self._led_to_nothing() or (self._in_question and self._is_in_training(module))):
             self._drop_step()
         is_known = self.seen.steps == 0 or module in self.models
         if is_known and self.models.enter(module):
@@ -187,7 +188,7 @@ class RecordedTraining:
             if self._recorders is not None:
                 self._tell("models_found", self.seen.models)
         if not self._is_open:
-            self._in_question = not in_training
+            self._in_question = not self._is_in_training(module)
             self._begin_step()
         if not is_known:
             self._call_beside(module)
@@ -350,7 +351,6 @@ class RecordedTraining:
             self._forward_only.count(callee, self.seen.steps)
         if self.seen.steps > 0:
             self._tell("drop_step", self.seen.steps)
-            self._tell("prepare_step", self.seen.steps)
             return
         for recorder in reversed(self._recorders or []):
             self._guarded(recorder, "beginning anew", recorder.discard)

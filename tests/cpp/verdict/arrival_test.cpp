@@ -170,7 +170,7 @@ TEST_CASE("arrival: a loss is off by what its calls explain from where the runs 
 TEST_CASE(
     "arrival: a backward pass begins at a number, and one that begins elsewhere is told by its gradients") {
   const auto number = [](double value) {
-    const std::string text = std::to_string(value);
+    const std::string text = steps::digits(value);
     return R"({"type": "torch.Tensor", "dtype": "torch.float32", "shape": [], "Max": )" + text +
            R"(, "Min": )" + text + R"(, "Mean": )" + text + R"(, "Norm": )" + text + "}";
   };
@@ -201,12 +201,8 @@ TEST_CASE("judge: runs whose steps all end alike train the same, and other ones 
     std::vector<StepWalk> walks;
     for (int step = 0; step < steps; ++step) {
       walks.push_back(walk(run(2, gradient), run(1, 0), step == 0 ? nullptr : &walks[0]));
-      walks.back().step = step;
-      for (compare::Finding& one : walks.back().findings) one.step = step;
     }
-    std::vector<const StepWalk*> all;
-    for (const StepWalk& one : walks) all.push_back(&one);
-    return compare::judge(all).status;
+    return steps::judged(walks).status;
   };
   CHECK(status(0, 2) == compare::Status::kRounding);
   CHECK(status(1e-7, 2) == compare::Status::kRounding);

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -143,9 +142,8 @@ TEST_CASE("optimizer: what its calls get is judged by the training state, where 
                       state, R"("Tensor.mul_.0.forward": "optimizer", "optimizer": null)"};
   };
   const auto is_cause = [&](const std::string& state) {
-    const StepWalk step = walk(run(1.5, state), run(1, state));
-    const StepWalk* const walks[] = {&step};
-    return !compare::judge(walks).culprits.empty();
+    std::vector<StepWalk> step = {walk(run(1.5, state), run(1, state))};
+    return !steps::judged(step).culprits.empty();
   };
   CHECK(is_cause(""));
   CHECK_FALSE(is_cause(R"("parameters": {})"));
@@ -332,12 +330,7 @@ TEST_CASE("optimizer: another class with the same settings is a cause where its 
     };
     std::vector<StepWalk> both = {walk(run(1, name, rate), run(1, "torch.optim.SGD", 1))};
     both.push_back(walk(run(stepped, name, rate), run(2, "torch.optim.SGD", 1), &both.front()));
-    for (std::size_t i = 0; i < both.size(); ++i) {
-      both[i].step = static_cast<int>(i);
-      for (Finding& one : both[i].findings) one.step = both[i].step;
-    }
-    const StepWalk* const walks[] = {&both[0], &both[1]};
-    const compare::Verdict verdict = compare::judge(walks);
+    const compare::Verdict verdict = steps::judged(both);
     return !verdict.culprits.empty() && verdict.culprits.front().kind == FindingKind::kOptimizerSetting;
   };
   CHECK_FALSE(is_cause("mine.SGD", 1, 2));
@@ -358,10 +351,7 @@ TEST_CASE("optimizer: a call of one run alone is a cause where the weights that 
     const std::string more = ", " + call("Tensor.sqrt.0.forward", tensor({7}), tensor({3}));
     std::vector<StepWalk> both = {walk(run(1, more), run(1, ""))};
     both.push_back(walk(run(stepped, more), run(2, ""), &both.front()));
-    both[1].step = 1;
-    for (Finding& one : both[1].findings) one.step = 1;
-    const StepWalk* const walks[] = {&both[0], &both[1]};
-    const compare::Verdict verdict = compare::judge(walks);
+    const compare::Verdict verdict = steps::judged(both);
     return !verdict.culprits.empty() && verdict.culprits.front().name == "Tensor.sqrt.0.forward";
   };
   CHECK(is_cause(3));
@@ -378,10 +368,9 @@ TEST_CASE(
                             R"(}}], "gradients_at_optimizer": [{"gradients": {"w": )" + entry({gets}) +
                             "}}]"};
     };
-    const StepWalk step =
-        walk(run(given, ", " + call("Torch.sign.0.forward", tensor({8}), tensor({2}))), run(8, ""));
-    const StepWalk* const walks[] = {&step};
-    const compare::Verdict verdict = compare::judge(walks);
+    std::vector<StepWalk> step = {
+        walk(run(given, ", " + call("Torch.sign.0.forward", tensor({8}), tensor({2}))), run(8, ""))};
+    const compare::Verdict verdict = steps::judged(step);
     return !verdict.culprits.empty() && verdict.culprits.front().name == "Torch.sign.0.forward";
   };
   CHECK(is_cause(2));
@@ -390,15 +379,10 @@ TEST_CASE(
 
 TEST_CASE("optimizer: a number that is made of gradients is as far off as their norms") {
   const auto is_other = [](double rate, double gradient) {
-    const auto number_text = [](double number) {
-      char text[32];
-      std::snprintf(text, sizeof text, "%.17g", number);
-      return std::string(text);
-    };
-    const auto run = [&](double lr, double off) {
+    const auto run = [](double lr, double off) {
       return steps::Run{"", R"("gradients_at_optimizer": [{"gradients": {"w": )" + entry({1 + off}) +
                                 R"(}}], "optimizer": [{"class": "SGD", "groups": [{"parameters": ["w"], )" +
-                                R"("hyper": {"lr": )" + number_text(lr) + "}}]}]"};
+                                R"("hyper": {"lr": )" + steps::digits(lr) + "}}]}]"};
     };
     const StepWalk step = walk(run(rate, gradient), run(1.23456789, 0));
     const Finding* const one = found(step, FindingKind::kOptimizerSetting);

@@ -9,11 +9,19 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "msprobe/step_walk.h"
 #include "temp_dir.h"
 
 namespace steps {
+
+/// With all its digits.
+inline std::string digits(double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
 
 /// 16 elements, `size` times as large as others.
 struct Values {
@@ -23,9 +31,7 @@ struct Values {
   std::string numbers(std::string_view max, std::string_view min, std::string_view mean,
                       std::string_view norm) const {
     const auto one = [](std::string_view key, double value) {
-      char text[64];
-      std::snprintf(text, sizeof text, "\": %.17g", value);
-      return '"' + std::string(key) + text;
+      return '"' + std::string(key) + "\": " + digits(value);
     };
     return R"("dtype": "torch.)" + std::string(dtype) + R"(", "shape": [4, 4], )" + one(max, 2.25 * size) +
            ", " + one(min, -1.625 * size) + ", " + one(mean, 0.1875 * size) + ", " + one(norm, 4.125 * size);
@@ -37,11 +43,7 @@ inline std::string tensor(Values values = {}) {
   return R"({"type": "torch.Tensor", )" + values.numbers("Max", "Min", "Mean", "Norm") + "}";
 }
 
-inline std::string number(double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, R"({"type": "float", "value": %.17g})", value);
-  return text;
-}
+inline std::string number(double value) { return R"({"type": "float", "value": )" + digits(value) + "}"; }
 
 inline std::string call(std::string_view name, const std::string& inputs, const std::string& outputs) {
   const bool is_backward = name.find(".backward") != name.npos;
@@ -105,6 +107,17 @@ inline msprobe::compare::StepWalk walk(const Run& target, const Run& reference,
                                        const msprobe::compare::StepWalk* before = nullptr) {
   const msprobe::trace::DumpPair pair = pair_of(target, reference);
   return msprobe::compare::walk_step(pair, {}, msprobe::compare::distances(pair, {}, 1), 0, 0, before);
+}
+
+/// Of the steps of one rank, which get their numbers here.
+inline msprobe::compare::Verdict judged(std::vector<msprobe::compare::StepWalk>& walks) {
+  std::vector<const msprobe::compare::StepWalk*> all;
+  for (msprobe::compare::StepWalk& walk : walks) {
+    walk.step = static_cast<int>(all.size());
+    for (msprobe::compare::Finding& one : walk.findings) one.step = walk.step;
+    all.push_back(&walk);
+  }
+  return msprobe::compare::judge(all);
 }
 
 /// The first finding of this kind; null: there is none.
