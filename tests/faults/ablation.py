@@ -313,6 +313,12 @@ before; that calls of equal names which have a tensor for a number, or as many n
 others; that a flag of a gradient counts in the model alone. What no question here needs, and a test of real
 kernels or a script of `tests/python/recording` does, stays: that partial sums are rounded to 16 bits, that a
 channel has errors in common, that an argument may show in the backward call alone.
+
+Three more were taken out, and put back, as their reasons hold where these questions do not go. The bias of a
+key has a gradient that is 0 but for rounding, Adam moves it in any direction, and its average with it:
+`averaged_weights`. A factor of another tensor is another factor, though calls of equal names are paired:
+`another_tensor`. Where several calls take a result, its gradient is their sum, and the call of one run is
+named and not the gradient: `takers` changes no outcome, and two sentences.
 """
 _HEAD = "| {} | asked | worse | better | other | such as |\n|---|---|---|---|---|---|{}\n"
 
