@@ -318,9 +318,18 @@ Three more were taken out, and put back, as their reasons hold where these quest
 key has a gradient that is 0 but for rounding, Adam moves it in any direction, and its average with it:
 `averaged_weights`. A factor of another tensor is another factor, though calls of equal names are paired:
 `another_tensor`. Where several calls take a result, its gradient is their sum, and the call of one run is
-named and not the gradient: `takers` changes no outcome, and two sentences.
+named and not the gradient: `takers` changes two sentences here, and an outcome of the third held-out set.
 """
+IN_PARTS = ("plants", "unseen")
+"""Tables of which the page says what of them was asked: precisions, and sets."""
 _HEAD = "| {} | asked | worse | better | other | such as |\n|---|---|---|---|---|---|{}\n"
+
+
+def _parts(table: str, asked: list[str]) -> str:
+    if table not in IN_PARTS:
+        return ""
+    parts = {name.split("/")[1] for name in asked if name.startswith(f"{table}/")}
+    return f" ({', '.join(sorted(parts))})"
 
 
 def page_of(
@@ -332,7 +341,9 @@ def page_of(
 ) -> str:
     """`asked`: the names of the questions."""
     counts = Counter(name.split("/")[0] for name in asked)
-    tables = ", ".join(f"{counts[table]:,} {words}" for table, words in WORDS.items() if counts[table])
+    tables = ", ".join(
+        f"{counts[table]:,} {words}{_parts(table, asked)}" for table, words in WORDS.items() if counts[table]
+    )
     commit = this_commit()
     text = _TOP.format(count=f"{len(asked):,}", tables=tables, commit=commit, options=options)
     named = [mutant for mutant in changes if mutant.split(" ")[0] in numbers]

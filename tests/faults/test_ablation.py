@@ -75,6 +75,7 @@ def test_page_shows_what_each_decides() -> None:
     assert "| `own` 5 x 2 | 2 | 1 | 0 | 0 | plants/a: first -> same |" in page
     assert "Not noticed by any question: sum x 2." in page
     assert "| `kink` | it jumps | 1 | 0 | 0 | 1 | plants/b |" in page
+    assert "2 planted faults and healthy runs (a, b)." in page
 
 
 def test_a_packed_step_is_asked_about_and_a_folder_without_a_dump_is_no_question(tmp_path: Path) -> None:
