@@ -8,6 +8,7 @@ import eighth
 import eleventh
 import fifth
 import first
+import fourteenth
 import fourth
 import ninth
 import second
@@ -34,6 +35,7 @@ SETS = {
         ("eleventh", eleventh),
         ("twelfth", twelfth),
         ("thirteenth", thirteenth),
+        ("fourteenth", fourteenth),
     )
 }
 CASES = tuple(case for cases in SETS.values() for case in cases)

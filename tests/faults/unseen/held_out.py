@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The held-out sets: records one, checks that it is what it says, and asks about it once.
 
-    python tests/faults/unseen/held_out.py OUT --set thirteenth
-    python tests/faults/unseen/held_out.py OUT --set thirteenth --page docs/held_out.md
+    python tests/faults/unseen/held_out.py OUT --set fourteenth
+    python tests/faults/unseen/held_out.py OUT --set fourteenth --page docs/held_out.md
 
 The first records and checks without asking, the second asks, too, and writes the page. The set "first" needs
 `transformers`. A set is fair as long as nobody has seen an answer to it: no rule and no number of the verdict
@@ -204,6 +204,14 @@ causes that are there or not, messages of a code's bits and checks, people who l
 Yogi, and two processes that send sketches, that turn fields to take waves of both sides, that have half
 of a rod each, that send only the rows that were looked up and learn them by FTRL, and that agree how far
 a conjugate gradient goes""",
+    "fourteenth": """BEiT learnt by NovoGrad, Autoformer whose slow weights look ahead, Nemotron that
+shall not say again what it said, ProphetNet, a memory of product keys, a state driven by a path,
+guesses that are drawn anew, tasks that shall learn equally fast, slopes of how likely points are along
+random directions, pieces of a picture by nearly a permutation learnt by SM3, series that are laid along
+each other, what somebody wants by how he walks, groups that nobody named, pictures without norms, laws
+of few terms, and two processes that add gradients where they are at right angles, that lend their
+layers, of whose workers one lies, that pay for not agreeing, and that make orthogonal what they tell of
+a cloud""",
 }
 
 _SUMMARY = """
