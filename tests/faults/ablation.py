@@ -115,6 +115,7 @@ def unseen(out: Path) -> Iterator[Question]:
         "eleventh",
         "twelfth",
         "thirteenth",
+        "fourteenth",
     ):
         for case in SETS[name]:
             runs = runs_of(case)

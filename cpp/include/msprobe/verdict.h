@@ -94,7 +94,6 @@ enum class Reason : std::uint8_t {
   kBeforeClipping,
   kClippedGradient,
   kGradientAtOptimizer,
-  kBetweenBackwardAndOptimizer,
   kStateBefore,
   kStateAfter,
   kOtherRule,

@@ -67,6 +67,7 @@ enum class Condition : std::uint8_t {
 /// their order; `of` is the row's.
 enum class Terms : std::uint8_t {
   kRatio,             // elements of the largest argument for each of the result
+  kPair,              // two neighbours
   kLast,              // the last extent of tensor `of`
   kContraction,       // [m, k] and [k, n] to [m, n]: k
   kChain,             // products one after the other

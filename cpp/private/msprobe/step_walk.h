@@ -66,6 +66,7 @@ struct StepWalk {
   /// The largest part of what is allowed, of all that is no finding: 1 would be one.
   Largest closest;
   bool has_state = false;
+  bool has_gradients = false;  // as a backward pass left them, in the training state
   /// The largest distance of a loss, or of a gradient that the optimizer gets, where it gets those of the
   /// reference but for rounding; infinite where it does not, or not all were compared.
   double arriving = std::numeric_limits<double>::infinity();

@@ -75,6 +75,7 @@ struct TermsWord {
 };
 constexpr std::array kTerms{
     TermsWord{"ratio", Terms::kRatio},
+    TermsWord{"pair", Terms::kPair},
     TermsWord{"last0", Terms::kLast, 0},
     TermsWord{"last1", Terms::kLast, 1},
     TermsWord{"contraction", Terms::kContraction},

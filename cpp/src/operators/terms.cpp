@@ -30,6 +30,7 @@ class Counter {
     const Shape& first = tensor(0);
     switch (row.terms) {
       case Terms::kRatio: return ratio();
+      case Terms::kPair: return 2;
       case Terms::kLast: return last(tensor(row.terms_of));
       case Terms::kContraction: return std::sqrt(product(first) * product(tensor(1)) / call_.result);
       case Terms::kChain: return chain();

@@ -89,8 +89,9 @@ void Calls::find_zones() {
     }
     stands_[i].is_after_backward = is_behind;
     const operators::Row by = operator_of(name(i));
-    // Records of what does not tell who called: only optimizers change tensors there.
-    const bool is_behind_and_moves = is_behind && !is_backward(name(i)) && model_.update_behind_backward;
+    // Without a training state nobody tells which calls are of an optimizer: those that change tensors there.
+    const bool is_behind_and_moves =
+        is_behind && !is_backward(name(i)) && !pair_.target_state && model_.update_behind_backward;
     const bool is_update =
         around.empty() && by.is_in_place && (by.gain == operators::Gain::kUpdate || is_behind_and_moves);
     if (around == "optimizer" || is_update) {

@@ -188,15 +188,15 @@ class Judge {
   bool has_effect(std::size_t index) const {
     const Finding& finding = *findings_[index];
     if (finding.is_hidden || shows_in_a_buffer(finding)) return true;
+    const StepWalk& walk = walk_of(finding);
     const bool is_of_state = finding.phase == Phase::kUpdate || finding.phase == Phase::kClipping ||
-                             finding.phase == Phase::kReduction;
-    if (is_of_state && (is_lone_call(finding) || finding.kind == FindingKind::kArgument) &&
-        walk_of(finding).has_state)
+                             (finding.phase == Phase::kReduction && walk.has_gradients);
+    if (is_of_state && (is_lone_call(finding) || finding.kind == FindingKind::kArgument) && walk.has_state)
       return model_.weights_tell && shows_in_state(index);
     if (std::isfinite(finding.effect)) return finding.effect >= 1;
     // How something is done is no difference in what is done: the gradients of the step tell.
     const bool is_told_by_gradients =
-        model_.gradients_agree && finding.phase <= Phase::kGradients && walk_of(finding).gradients_agree();
+        model_.gradients_agree && finding.phase <= Phase::kGradients && walk.gradients_agree();
     const bool is_of_optimizer = finding.phase == Phase::kOptimizerSetting && is_lone_call(finding);
     const bool may_be_harmless = std::isnan(finding.effect) && !is_of_optimizer &&
                                  (is_lone_call(finding) || finding.kind == FindingKind::kModuleAttribute ||

@@ -15,39 +15,53 @@ using operators::Gain;
 using operators::Keeps;
 
 // Of the same call in this direction: the first tensor with so many elements that goes in, or comes out.
-double norm_in(const Calls& calls, const Run& run, std::uint32_t record, trace::Direction direction,
-               bool is_given, double count) {
+Tensor tensor_in(const Calls& calls, const Run& run, std::uint32_t record, trace::Direction direction,
+                 bool is_given, double count) {
   const auto found = run.find(record, direction);
   for (const Item& item : found ? run.items(*found) : std::span<const Item>()) {
     if (is_input(item.part) != is_given || !is_tensor(item)) continue;
-    if (trace::element_count(run.trace.text(item.shape)) == count) return calls.tensor(run.trace, item).norm;
+    if (trace::element_count(run.trace.text(item.shape)) == count) return calls.tensor(run.trace, item);
   }
-  return 0;
+  return {};
+}
+
+// Whether y(x) is a function of the single elements of one tensor.
+bool is_function(const Place& place) {
+  using enum operators::Gain;
+  const operators::Gain gain = place.by.gain;
+  const bool is_by_element =
+      gain == kElementwise || gain == kPower || gain == kRoot || gain == kExponential || gain == kLogarithm;
+  const auto is_number = [](const Source& one) { return one.tensor.unit > 0; };
+  return is_by_element && !place.is_backward && std::ranges::count_if(place.sources, is_number) == 1;
 }
 
 // A normalisation y(x) divides each row or channel by its own size, and x is off by a part of all of it: a
 // small channel by more of its own, and its gradient is the largest. Sizes tell: |dx| / |dy| is what the
-// channels do that most of the gradient is in, |y| / |x| what a typical one does.
+// channels do that most of the gradient is in, |y| / |x| what a typical one does. So with functions of single
+// elements, as |dx| / |dy| is how steep they are where x is. A gradient is in few channels where its largest
+// element is more than that.
 double unevenness(const Calls& calls, const Run& run, std::uint32_t record, const Place& place) {
   using trace::Direction;
-  const double count = place.tensor.count, made = place.tensor.norm;
-  const auto norm_of = [&](bool is_saved) {
+  const double count = place.tensor.count;
+  const auto tensor_of = [&](bool is_saved) {
     const auto found = std::ranges::find_if(place.sources, [&](const Source& one) {
       return one.is_saved == is_saved && one.tensor.count == count;
     });
-    return found == place.sources.end() ? 0 : found->tensor.norm;
+    return found == place.sources.end() ? Tensor() : found->tensor;
   };
-  const double x = norm_of(place.is_backward);
-  if (x == 0) return 1;
-  double y = made, dx = made, dy = 0;
+  const Tensor x = tensor_of(place.is_backward);
+  if (x.norm == 0 || calls.model().is_masked(x)) return 1;
+  Tensor y = place.tensor, dx = place.tensor, dy;
   if (place.is_backward) {
-    dy = norm_of(false);
-    y = norm_in(calls, run, record, Direction::kForward, false, count);
+    dy = tensor_of(false);
+    y = tensor_in(calls, run, record, Direction::kForward, false, count);
   } else {
-    dy = norm_in(calls, run, record, Direction::kBackward, true, count);
-    dx = norm_in(calls, run, record, Direction::kBackward, false, count);
+    dy = tensor_in(calls, run, record, Direction::kBackward, true, count);
+    dx = tensor_in(calls, run, record, Direction::kBackward, false, count);
   }
-  return y > 0 && dy > 0 ? x / y * (dx / dy) : 1;
+  if (y.norm == 0 || dy.norm == 0) return 1;
+  const double steep = dx.norm / dy.norm;
+  return x.norm / y.norm * (place.is_backward ? std::max(steep, dx.largest / dy.largest) : steep);
 }
 
 }  // namespace
@@ -66,7 +80,8 @@ Place place_of_call(const Calls& calls, const Run& run, std::uint32_t record, co
   place.terms = calls.terms(run, record, place.by, tensor.count);
   if (place.by.terms == operators::Terms::kChannel)
     place.channel = calls.terms_of_forward(run, record, place.by);
-  if (place.by.gain == Gain::kScaleFree) place.uneven = unevenness(calls, run, record, place);
+  if (place.by.gain == Gain::kScaleFree || (is_function(place) && calls.model().steep))
+    place.uneven = unevenness(calls, run, record, place);
   return place;
 }
 

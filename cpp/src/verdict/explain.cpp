@@ -49,7 +49,8 @@ constexpr std::array kRuleRows{
         "off by a part of all of x, and its gradient is divided by the size of each channel: where small "
         "ones have most of it, it is off by (dx / dy) (x / y) times more, in norms. So with a quotient n / d "
         "whose small divisors have most of it, or its largest element: (n / d) d / n, in norms or in "
-        "largest elements"},
+        "largest elements; with 1 / x: x over its least element; and with a product a b: the typical size of "
+        "a times that of b over that of the product"},
     RuleRow{"R2 chain", "what calls of one run made: nothing can be measured between them",
             "two times what R2 expects, call by call, from the last places that both runs have: half of "
             "what it allows each of them"},

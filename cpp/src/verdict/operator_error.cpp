@@ -86,14 +86,23 @@ class OfOperator {
       if (&one == normalised_) return std::max(2 * at_most(place_.uneven), cancelled_);
       return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, kMostGain), cancelled_});
     }
+    const double by_class = gain_of_class(one);
+    return is_by_element() ? std::max(by_class, at_most(place_.uneven)) : by_class;
+  }
+
+ private:
+  double gain_of_class(const Source& one) const {
+    const double smaller = ratio(one.tensor.norm, result_.norm);
     switch (gain_class()) {
       case Gain::kNone: return 0;
       case Gain::kMoves:
       case Gain::kPicks:
       case Gain::kDraws: return std::max(smaller, 1.0);
-      case Gain::kSum:
-        return std::max(smaller * std::sqrt(std::max(result_.count / one.tensor.count, 1.0)), 1.0);
-      case Gain::kElementwise:
+      case Gain::kSum: {  // of so many results each element is a term
+        const double uses = place_.terms * result_.count / one.tensor.count;
+        return std::max(smaller * std::sqrt(std::max(uses, 1.0)), 1.0);
+      }
+      case Gain::kElementwise: return std::max(2.0, gain_of_product());
       case Gain::kPower: return 2;
       case Gain::kScaleFree: return &one == normalised_ ? 2 * at_most(place_.uneven) : 2;
       // An element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots.
@@ -113,7 +122,14 @@ class OfOperator {
     return at_most(smaller);
   }
 
- private:
+  // Errors that are spread evenly over one factor count by the typical size of the other one. Where large
+  // elements meet small ones, as weights of distances do, less than that is left of the factor.
+  double gain_of_product() const {
+    if (!place_.by.commutes || place_.sources.size() < 2 || !model_.uneven_product) return 1;
+    const Tensor &one = place_.sources[0].tensor, &other = place_.sources[1].tensor;
+    return at_most(ratio(one.typical * other.typical, result_.typical));
+  }
+
   // A place from -1 to 1 is half an extent; two neighbours there are two typical numbers apart at most.
   double gain_of_sample(const Source& one) const {
     const Tensor& sampled = place_.sources.front().tensor;
@@ -270,7 +286,9 @@ class OfOperator {
     const bool is_quotient = place_.by.condition == operators::Condition::kQuotient;
     const bool is_root = gain_class() == Gain::kRoot && place_.is_backward;  // half of what comes in, over it
     const bool is_log = place_.by.condition == operators::Condition::kLogarithm && place_.is_backward;
-    if (!is_quotient && !is_root && !is_log) return;
+    const bool is_inverse = place_.by.condition == operators::Condition::kRoot &&
+                            gain_class() == Gain::kElementwise && model_.inverse;
+    if (!is_quotient && !is_root && !is_log && !is_inverse) return;
     const Source* given = nullptr;
     std::vector<const Source*> of_forward;
     for (const Source& one : place_.sources) {
@@ -278,6 +296,12 @@ class OfOperator {
       if (!one.is_saved && given == nullptr) given = &one;
     }
     if (given == nullptr || of_forward.size() < (is_quotient ? 2 : 1)) return;
+    if (is_inverse) {  // of one over x, or of its root: the largest elements have most of it, of the least x
+      divisor_ = of_forward.front();
+      const double least = divisor_->tensor.least;
+      small_divisors_ = at_most(divisor_->tensor.typical * (least > 0 ? 1 / least : result_.largest));
+      return;
+    }
     divisor_ = is_quotient ? of_forward[1] : is_root ? of_forward.back() : of_forward.front();
     double times = divisor_->tensor.typical * (is_root ? 2 : 1);
     if (is_quotient && place_.is_backward && of_forward.size() > 2)  // of the divisor: times the quotient

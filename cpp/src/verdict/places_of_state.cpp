@@ -9,7 +9,6 @@
 
 #include "base/non_finite.h"
 #include "verdict/findings.h"
-#include "verdict/handling.h"
 #include "verdict/optimizer_settings.h"
 #include "verdict/places_of_calls.h"
 #include "verdict/places_of_entries.h"
@@ -48,6 +47,7 @@ class StateWalk {
     buffers();
     modules();
     Reached reached = backward();
+    walk().has_gradients = !reached.empty();
     clipping(reached);
     at_optimizer(reached);
     optimizer(reached);
@@ -387,17 +387,22 @@ class StateWalk {
     for (const std::size_t index : ways_of_clipping_) walk().findings[index].effect = effect;
   }
 
-  // Gradients that agree behind the backward pass and not at the optimizer: one of the runs clips them, or
-  // takes the scale of a loss out, and the other does not, or in another way.
-  void report_handling(const Json& ours, const Json& theirs) {
-    const Handling a = handling(model_, target_, ours), b = handling(model_, reference_, theirs);
-    const bool is_told = a.word != b.word || a.word == "scaled";
-    if (a.word.empty() || b.word.empty() || !is_told) return;
-    found_
-        .add(FindingKind::kClipping, Phase::kClipping, "gradients",
-             {Reason::kBetweenBackwardAndOptimizer,
-              {std::string(a.word), std::string(b.word), digits_of(a.factor, 3), digits_of(b.factor, 3)}})
-        .effect = kInfinity;
+  // In the reference it is unchanged, or multiplied by one number: its largest element is as large beside
+  // all.
+  bool is_kept(const Reached& reached, const EntryPair& entry) const {
+    const auto found = reached.find(entry.name);
+    if (found == reached.end() || !entry.facts || !model_.made_of_gradients) return true;
+    const Tensor &before = found->second.tensor, now = tensor_at(entry);
+    const double one = before.largest * now.norm, other = now.largest * before.norm;
+    const double rounded = model_.suspect * model_.own_rounding(now.unit);
+    return found->second.is_negligible || std::abs(one - other) <= rounded * one;
+  }
+
+  // What calls make of gradients they tell: the result of one of them, or all that they are off by.
+  Place made_of_gradients(const EntryPair& entry) {
+    walk().has_gradients = false;
+    if (const metrics::Distance* const made = result_of_step(entry)) return kept(entry, *made);
+    return place_through(std::max(calls_.walk.noise, calls_.gradients), coarsest(entry), 2);
   }
 
   void at_optimizer(Reached& reached) {
@@ -405,17 +410,13 @@ class StateWalk {
                &theirs = reference_["gradients_at_optimizer"].items();
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       const Json &a = ours[i]["gradients"], &b = theirs[i]["gradients"];
-      const std::size_t known = walk().findings.size();
-      const Reached now = visit_together(
-          {FindingKind::kGradient, Phase::kAtOptimizer, Reason::kGradientAtOptimizer}, a, b,
-          [&](const EntryPair& entry) {
-            return ways_of_clipping_.empty() ? after(reached, entry) : clipped(model_, reached, entry);
-          });
-      if (i == 0) {
-        find_effect_of_clipping(a, b);
-        if (model_.handling && ways_of_clipping_.empty() && walk().findings.size() > known)
-          report_handling(a, b);
-      }
+      const Reached now =
+          visit_together({FindingKind::kGradient, Phase::kAtOptimizer, Reason::kGradientAtOptimizer}, a, b,
+                         [&](const EntryPair& entry) {
+                           if (!ways_of_clipping_.empty()) return clipped(model_, reached, entry);
+                           return is_kept(reached, entry) ? after(reached, entry) : made_of_gradients(entry);
+                         });
+      if (i == 0) find_effect_of_clipping(a, b);
       for (const auto& [name, one] : now) reached[name] = one;
     }
   }

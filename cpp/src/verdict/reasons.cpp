@@ -71,11 +71,6 @@ constexpr std::array kReasons{
         Reason::kGradientAtOptimizer, "gradient_at_optimizer",
         "the gradient that the optimizer gets for {0} differs by more than what it is computed from explains",
         "优化器收到的 {0} 的梯度的差异超出其来源所能解释的范围"},
-    ReasonRow{Reason::kBetweenBackwardAndOptimizer, "between_backward_and_optimizer",
-              "between backward() and the optimizer the gradients are {0} (reference: {1}); their norm is "
-              "multiplied "
-              "by {2} (reference: {3})",
-              "在 backward() 与优化器之间,梯度{0}(标杆侧:{1});其范数乘以 {2}(标杆侧:{3})"},
     ReasonRow{Reason::kStateBefore, "state_before",
               "before the step, the optimizer's state of {0} differs by more than what it is computed from "
               "explains",

@@ -27,10 +27,10 @@ void Stretch::tell(compare::StepWalk& walk) const {
 
 double Stretch::most() const { return calls_.model().most_together * calls_.coarsest_unit(); }
 
-// Some gradients are nothing but rounding.
+// Some gradients are nothing but rounding, and so is what is made of them.
 bool Stretch::is_forward_result(const ItemPair& row) const {
   return calls_.is_result(row) && calls_.unit(row) > 0 && calls_.distance(row).norm > 0 &&
-         calls_.zone(row.target_record) == Zone::kModel && !is_backward(calls_.name(row.target_record));
+         calls_.zone(row.target_record) == Zone::kModel && !calls_.is_after_backward(row.target_record);
 }
 
 }  // namespace msprobe::verdict

@@ -261,9 +261,12 @@ class Walk {
     const ItemIndex ours = calls_.ours().origin(row.target);
     effects_[record].has_other_tensors |=
         model_.another_tensor && (measured.excess >= 1 || is_taken_elsewhere);
-    // The training state has what goes into an optimizer by its names, and knows what is negligible (R7). Of
-    // what else differs there the weights tell that it leaves: the first is where that begins.
-    if (model_.optimizer_by_state && has_state_ && calls_.parent(record) == "optimizer") {
+    // The training state has what is clipped, and what goes into an optimizer, by its names, and knows what
+    // is negligible (R7). Of what else an optimizer gets the weights tell that it leaves: the first is where
+    // that begins.
+    const bool is_by_state = model_.optimizer_by_state && has_state_;
+    if (is_by_state && calls_.zone(record) == Zone::kClipping) return;
+    if (is_by_state && calls_.parent(record) == "optimizer") {
       if (measured.strength >= 1 && !std::exchange(is_optimizer_told_, true)) {
         const std::string name = calls_.item_name(row);
         at(record,

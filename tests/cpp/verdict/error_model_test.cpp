@@ -358,6 +358,24 @@ TEST_CASE("operator: a quotient of what is small with its divisor is off by as m
   CHECK(allowed(1e-4) == Approx(3 * 1e-6 * std::numbers::pi / std::sqrt(6 * 4096.0) / 1e-4).epsilon(0.1));
 }
 
+TEST_CASE("operator: one over x is off by as much more as the least elements have most of it") {
+  const auto allowed = [](double least) {
+    Tensor x = normal();
+    x.least = least;
+    return tolerance(made_by("reciprocal", {source(1e-6, x)})).magnitude;
+  };
+  CHECK(allowed(1e-2) == Approx(2e-6 / 1e-2).epsilon(0.01));
+  CHECK(allowed(0) == Approx(2e-6 * 4).epsilon(0.1));  // of both signs: the largest element of the result tells
+}
+
+TEST_CASE("operator: errors of a factor count by the typical size of the other one") {
+  const auto product = [](double typical) {
+    return tolerance(made_by("__mul__", {source(), source(1e-6)}, normal(kFloat32, typical))).magnitude;
+  };
+  CHECK(product(1) == Approx(2e-6).epsilon(0.1));
+  CHECK(product(0.1) == Approx(10e-6).epsilon(0.1));  // small elements of one meet large ones of the other
+}
+
 TEST_CASE("operator: the gradient of a logarithm is a quotient") {
   const auto allowed = [](double typical) {
     return Model()

@@ -93,3 +93,15 @@ TEST_CASE("of calls that clip or step the training state tells, where there is o
     CHECK(judge(walks).culprits.empty());
   }
 }
+
+TEST_CASE("of calls between backward and the optimizer their effect tells, where no backward pass was seen") {
+  StepWalk walk = step_with_argument(0, "max", 8);
+  walk.findings.front().phase = msprobe::compare::Phase::kReduction;
+  walk.findings.front().distance = msprobe::metrics::Distance::unmeasurable();
+  walk.differing = 1;
+  walk.has_state = true;
+  const std::array walks{&std::as_const(walk)};
+  CHECK(judge(walks).culprits.size() == 1);
+  walk.has_gradients = true;
+  CHECK(judge(walks).culprits.empty());
+}

@@ -55,25 +55,6 @@ TEST_CASE("averaged weights: made of what they were, and of the weights as the o
   CHECK(is_found(1 + 1e-6, 1.4, "average.key.bias"));  // other shares of old and new
 }
 
-TEST_CASE("clipping: what one of the runs does to all gradients is named, whatever function does it") {
-  const std::string made = gradients(entry({1}), entry({2}));
-  const auto told = [&](const std::string& target, const std::string& reference) {
-    const StepWalk step = walk({"", state(made, target)}, {"", state(made, reference)});
-    const Finding* const clipping = found(step, FindingKind::kClipping);
-    return clipping == nullptr ? std::string() : text_of(clipping->because);
-  };
-  const std::string quarter = gradients(entry({0.25}), entry({0.5})),
-                    half = gradients(entry({0.5}), entry({1}));
-  CHECK(told(made, quarter) ==
-        "between backward() and the optimizer the gradients are unchanged (reference: scaled); their norm is "
-        "multiplied by 1 (reference: 0.25)");
-  CHECK_THAT(told(half, quarter), Catch::Matchers::Contains("are scaled (reference: scaled)"));
-  CHECK_THAT(told(made, gradients(entry({1}), entry({0.5}))),
-             Catch::Matchers::Contains("are unchanged (reference: changed)"));
-  CHECK(told(quarter, quarter).empty());
-  CHECK(told(made, made).empty());
-}
-
 TEST_CASE("clipping: by hand it is several calls, and all gradients are multiplied by one number") {
   const std::string made = gradients(entry({1}), entry({2}));
   const auto is_found = [&](double off) {

@@ -44,6 +44,16 @@ TEST_CASE("step: a model that is computed once is off by no more than 256 roundi
   CHECK(of_difference(1, 0).empty());
   CHECK(of_difference(8, 0) == "Tensor.__sub__.0.forward.output.0");
   CHECK(of_difference(8, kFloat32).empty());
+  // Nor of what is made of gradients.
+  const auto behind = [](std::string_view direction) {
+    const auto run = [&](double off) {
+      return steps::Run{call("Functional.linear.0." + std::string(direction), tensor({7}), tensor({3})) +
+                        ", " + call("Tensor.abs.0.forward", tensor({3}), tensor({1 + off}))};
+    };
+    return walk(run(400 * kFloat32), run(0)).first_differing;
+  };
+  CHECK(behind("forward") == "Tensor.abs.0.forward.output.0");
+  CHECK(behind("backward").empty());
 }
 
 TEST_CASE("step: what has next to nothing in common with the reference is noted") {
