@@ -47,6 +47,10 @@ class CallPlaces {
   InputPlace input(const ItemPair& row) const;
   /// Of what goes into a call, and which an item of the target, `ours`, has the value of.
   std::optional<OwnChange> own_change(const ItemPair& row, const InputPlace& input, ItemIndex ours) const;
+  /// How far off a value of the reference may be that only it has, behind all calls.
+  metrics::Distance expected(ItemIndex of_reference) const {
+    return of_theirs_.of(of_reference, {before_, reached_.back(), unseen_}).distance;
+  }
   /// A parameter that goes into a call, where no training state has it. `name`: of the parameter.
   Place parameter(const ItemPair& row, const std::string& name) const;
   /// What comes out of a call, of these sources; `knows_sources`: all of them are known.

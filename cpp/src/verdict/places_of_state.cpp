@@ -101,7 +101,10 @@ class StateWalk {
   template <typename PlaceOf>
   Reached visit_together(const Moment& moment, const Json& ours, const Json& theirs,
                          const PlaceOf& place_of_entry) {
-    return visit(moment, measured_together(model_, common(ours, theirs)), place_of_entry);
+    const std::vector<EntryPair> entries = measured_together(model_, common(ours, theirs));
+    Reached reached = visit(moment, entries, place_of_entry);
+    for (const EntryPair& entry : entries) latest_.insert_or_assign(entry.name, entry);
+    return reached;
   }
 
   // What one side has alone.
@@ -332,6 +335,27 @@ class StateWalk {
     return found;
   }
 
+  // Unchanged, or multiplied by one number: its largest element is as large beside all.
+  bool is_scaled(const Json& before, const Json& now) const {
+    const auto one = tensor_of(before), other = tensor_of(now);
+    if (!one || !other) return true;
+    const double was = one->largest() * other->typical(), is = other->largest() * one->typical();
+    return std::abs(was - is) <=
+           model_.suspect * model_.own_rounding(metrics::unit_roundoff(other->dtype)) * was;
+  }
+
+  // A gradient as it was, where one of the runs has it so. What calls of both make of it they tell: the
+  // result of one of them, or all that they are off by.
+  Place handed_on(const Reached& reached, const EntryPair& entry) {
+    const auto before = latest_.find(entry.name);
+    const bool is_kept = before == latest_.end() || is_scaled(*before->second.target, *entry.target) ||
+                         is_scaled(*before->second.reference, *entry.reference);
+    if (is_kept || reached.empty() || !model_.made_of_gradients) return after(reached, entry);
+    walk().has_gradients = false;
+    if (const metrics::Distance* const made = result_of_step(entry)) return kept(entry, *made);
+    return place_through(std::max(calls_.walk.noise, calls_.gradients), coarsest(entry), 2);
+  }
+
   void clipping(Reached& reached) {
     const auto ours = clippings(target_), theirs = clippings(reference_);
     before_clipping_ = reached;
@@ -347,7 +371,7 @@ class StateWalk {
       }
       const Reached before =
           visit_together({FindingKind::kGradient, Phase::kReduction, Reason::kBeforeClipping}, a["before"],
-                         b["before"], [&](const EntryPair& entry) { return after(reached, entry); });
+                         b["before"], [&](const EntryPair& entry) { return handed_on(reached, entry); });
       const Reached& known = before.empty() ? reached : before;
       if (i == 0) before_clipping_ = known;
       reached =
@@ -387,35 +411,16 @@ class StateWalk {
     for (const std::size_t index : ways_of_clipping_) walk().findings[index].effect = effect;
   }
 
-  // In the reference it is unchanged, or multiplied by one number: its largest element is as large beside
-  // all.
-  bool is_kept(const Reached& reached, const EntryPair& entry) const {
-    const auto found = reached.find(entry.name);
-    if (found == reached.end() || !entry.facts || !model_.made_of_gradients) return true;
-    const Tensor &before = found->second.tensor, now = tensor_at(entry);
-    const double one = before.largest * now.norm, other = now.largest * before.norm;
-    const double rounded = model_.suspect * model_.own_rounding(now.unit);
-    return found->second.is_negligible || std::abs(one - other) <= rounded * one;
-  }
-
-  // What calls make of gradients they tell: the result of one of them, or all that they are off by.
-  Place made_of_gradients(const EntryPair& entry) {
-    walk().has_gradients = false;
-    if (const metrics::Distance* const made = result_of_step(entry)) return kept(entry, *made);
-    return place_through(std::max(calls_.walk.noise, calls_.gradients), coarsest(entry), 2);
-  }
-
   void at_optimizer(Reached& reached) {
     const auto &ours = target_["gradients_at_optimizer"].items(),
                &theirs = reference_["gradients_at_optimizer"].items();
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       const Json &a = ours[i]["gradients"], &b = theirs[i]["gradients"];
-      const Reached now =
-          visit_together({FindingKind::kGradient, Phase::kAtOptimizer, Reason::kGradientAtOptimizer}, a, b,
-                         [&](const EntryPair& entry) {
-                           if (!ways_of_clipping_.empty()) return clipped(model_, reached, entry);
-                           return is_kept(reached, entry) ? after(reached, entry) : made_of_gradients(entry);
-                         });
+      const Reached now = visit_together(
+          {FindingKind::kGradient, Phase::kAtOptimizer, Reason::kGradientAtOptimizer}, a, b,
+          [&](const EntryPair& entry) {
+            return ways_of_clipping_.empty() ? handed_on(reached, entry) : clipped(model_, reached, entry);
+          });
       if (i == 0) find_effect_of_clipping(a, b);
       for (const auto& [name, one] : now) reached[name] = one;
     }
@@ -558,9 +563,10 @@ class StateWalk {
   const std::vector<EntryPair> parameters_;
   std::map<std::string_view, const EntryPair*> by_name_;  // parameters
   Findings found_;
-  Reached at_start_;                           // parameters
-  Reached before_clipping_;                    // gradients
-  std::vector<std::size_t> ways_of_clipping_;  // findings
+  Reached at_start_;                                      // parameters
+  Reached before_clipping_;                               // gradients
+  std::map<std::string, EntryPair, std::less<>> latest_;  // the same, at the moment before
+  std::vector<std::size_t> ways_of_clipping_;             // findings
 };
 
 }  // namespace

@@ -50,7 +50,10 @@ class Walk {
     for (const Run* run : {&calls_.ours(), &calls_.theirs()}) note_prepared(*run);
     for (const std::uint32_t i : gradients) visit_gradients(i);
     for (const Unmeasured& one : unmeasured_) find_effect(one);
-    for (const UnpairedCalls& group : unpaired_.groups()) report_group(group);
+    for (const UnpairedCalls& group : unpaired_.groups()) {
+      report_group(group);
+      note_handled(group);
+    }
     if (std::isfinite(result_.walk.arriving)) drop_unused();
     found_.sort();
     walk().noise = places_.before(calls_.count());
@@ -397,7 +400,7 @@ class Walk {
       if (is_module(calls_.name(record)) && !is_backward(calls_.name(record)))
         note_result_of_module(row, apart);
       if (apart.equal) continue;
-      if (has_state_) result_.results.add(calls_.facts(row), apart);
+      if (has_state_ && calls_.zone(record) == Zone::kModel) result_.results.add(calls_.facts(row), apart);
       if (is_written_between_steps(record)) result_.written.add(calls_.facts(row), apart);
       Measured measured = measure(row, places_.result(row, sources, knows_sources), apart);
       places_.keep(row, measured.place);
@@ -553,6 +556,20 @@ class Walk {
                                     : Clause{Reason::kAndMore, {std::to_string(group.count - 1)}});
     }
     finding.exact_before = places_.before(group.next) == 0;
+  }
+
+  // What they make of gradients, which an optimizer may get.
+  void note_handled(const UnpairedCalls& group) {
+    if (!has_state_ || !group.is_missing || !group.is_handling) return;
+    const Trace& reference = calls_.reference();
+    for (std::uint32_t record = group.first; record < group.first + group.count; ++record) {
+      const Record& one = reference.records()[record];
+      for (ItemIndex i = one.first_item; i < one.first_item + one.item_count; ++i) {
+        const Item& item = reference.all_items()[i];
+        if (is_tensor(item) && !is_input(item.part))
+          result_.results.add(trace::facts_of(reference, item), places_.expected(i));
+      }
+    }
   }
 
   // ---- the whole step
