@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import eighth
 import eleventh
+import fifteenth
 import fifth
 import first
 import fourteenth
@@ -36,6 +37,7 @@ SETS = {
         ("twelfth", twelfth),
         ("thirteenth", thirteenth),
         ("fourteenth", fourteenth),
+        ("fifteenth", fifteenth),
     )
 }
 CASES = tuple(case for cases in SETS.values() for case in cases)

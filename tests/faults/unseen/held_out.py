@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The held-out sets: records one, checks that it is what it says, and asks about it once.
 
-    python tests/faults/unseen/held_out.py OUT --set fourteenth
-    python tests/faults/unseen/held_out.py OUT --set fourteenth --page docs/held_out.md
+    python tests/faults/unseen/held_out.py OUT --set fifteenth
+    python tests/faults/unseen/held_out.py OUT --set fifteenth --page docs/held_out.md
 
 The first records and checks without asking, the second asks, too, and writes the page. The set "first" needs
 `transformers`. A set is fair as long as nobody has seen an answer to it: no rule and no number of the verdict
@@ -212,6 +212,14 @@ each other, what somebody wants by how he walks, groups that nobody named, pictu
 of few terms, and two processes that add gradients where they are at right angles, that lend their
 layers, of whose workers one lies, that pay for not agreeing, and that make orthogonal what they tell of
 a cloud""",
+    "fifteenth": """Gemma 2 learnt from answers that were found good or bad, HuBERT, ViLT whose answers count
+in shares, T5 whose answers shall be likely in their order and whose gradients are of low rank, groups of
+papers whose step finds its length, cells whose state relaxes in closed form, a flow without a break, a
+network that is several of other widths, what a year of insurance costs, a Gaussian process of few points
+that stand for all, messages in pictures that nobody sees, a chain that folds by frames, a voice by four
+microphones, a decoder on a ball, where acts lead to in the long run, and two processes of which the worse
+goes on from the better, that correct what a batch says by an older look at all, of which one has half of
+the channels, that play against each other, and that put thin updates together""",
 }
 
 _SUMMARY = """
