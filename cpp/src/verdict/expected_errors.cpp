@@ -25,21 +25,10 @@ Tensor tensor_in(const Calls& calls, const Run& run, std::uint32_t record, trace
   return {};
 }
 
-// Whether y(x) is a function of the single elements of one tensor.
-bool is_function(const Place& place) {
-  using enum operators::Gain;
-  const operators::Gain gain = place.by.gain;
-  const bool is_by_element =
-      gain == kElementwise || gain == kPower || gain == kRoot || gain == kExponential || gain == kLogarithm;
-  const auto is_number = [](const Source& one) { return one.tensor.unit > 0; };
-  return is_by_element && !place.is_backward && std::ranges::count_if(place.sources, is_number) == 1;
-}
-
 // A normalisation y(x) divides each row or channel by its own size, and x is off by a part of all of it: a
 // small channel by more of its own, and its gradient is the largest. Sizes tell: |dx| / |dy| is what the
-// channels do that most of the gradient is in, |y| / |x| what a typical one does. So with functions of single
-// elements, as |dx| / |dy| is how steep they are where x is. A gradient is in few channels where its largest
-// element is more than that.
+// channels do that most of the gradient is in, |y| / |x| what a typical one does. A gradient is in few
+// channels where its largest element is more than that.
 double unevenness(const Calls& calls, const Run& run, std::uint32_t record, const Place& place) {
   using trace::Direction;
   const double count = place.tensor.count;
@@ -80,8 +69,7 @@ Place place_of_call(const Calls& calls, const Run& run, std::uint32_t record, co
   place.terms = calls.terms(run, record, place.by, tensor.count);
   if (place.by.terms == operators::Terms::kChannel)
     place.channel = calls.terms_of_forward(run, record, place.by);
-  if (place.by.gain == Gain::kScaleFree || (is_function(place) && calls.model().steep))
-    place.uneven = unevenness(calls, run, record, place);
+  if (place.by.gain == Gain::kScaleFree) place.uneven = unevenness(calls, run, record, place);
   return place;
 }
 

@@ -86,13 +86,6 @@ class OfOperator {
       if (&one == normalised_) return std::max(2 * at_most(place_.uneven), cancelled_);
       return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, kMostGain), cancelled_});
     }
-    const double by_class = gain_of_class(one);
-    return is_by_element() ? std::max(by_class, at_most(place_.uneven)) : by_class;
-  }
-
- private:
-  double gain_of_class(const Source& one) const {
-    const double smaller = ratio(one.tensor.norm, result_.norm);
     switch (gain_class()) {
       case Gain::kNone: return 0;
       case Gain::kMoves:
@@ -122,6 +115,7 @@ class OfOperator {
     return at_most(smaller);
   }
 
+ private:
   // Errors that are spread evenly over one factor count by the typical size of the other one. Where large
   // elements meet small ones, as weights of distances do, less than that is left of the factor.
   double gain_of_product() const {

@@ -94,10 +94,9 @@ struct Place {
   Tensor tensor;
   operators::Row by;  // kOperator
   bool is_backward = false;
-  double terms = 1;    // kOperator: numbers that each element is the sum of
-  double channel = 0;  // of a normalisation: elements that share its sums; 0: no other
-  double uneven = 1;   // of a normalisation: how many times more its small channels are off; or less. Of a
-                       // function of single elements: how steep it is
+  double terms = 1;           // kOperator: numbers that each element is the sum of
+  double channel = 0;         // of a normalisation: elements that share its sums; 0: no other
+  double uneven = 1;          // of a normalisation: how many times more its small channels are off; or less
   double step = kInfinity;    // kUpdate: how far the reference moved it, as a part of it; infinite: not known
   double extra_rounding = 0;  // kSameValue, and what is moved: in unit roundoffs, where it was scaled or cast
   int calls = 1;              // kOpaque: 2: through a whole pass, the rule twice

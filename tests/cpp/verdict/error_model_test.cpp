@@ -365,7 +365,8 @@ TEST_CASE("operator: one over x is off by as much more as the least elements hav
     return tolerance(made_by("reciprocal", {source(1e-6, x)})).magnitude;
   };
   CHECK(allowed(1e-2) == Approx(2e-6 / 1e-2).epsilon(0.01));
-  CHECK(allowed(0) == Approx(2e-6 * 4).epsilon(0.1));  // of both signs: the largest element of the result tells
+  CHECK(allowed(0) ==
+        Approx(2e-6 * 4).epsilon(0.1));  // of both signs: the largest element of the result tells
 }
 
 TEST_CASE("operator: errors of a factor count by the typical size of the other one") {
@@ -374,6 +375,17 @@ TEST_CASE("operator: errors of a factor count by the typical size of the other o
   };
   CHECK(product(1) == Approx(2e-6).epsilon(0.1));
   CHECK(product(0.1) == Approx(10e-6).epsilon(0.1));  // small elements of one meet large ones of the other
+}
+
+TEST_CASE(
+    "operator: a difference of neighbours has each element twice, a running sum as often as it is long") {
+  const auto gain = [](std::string_view name, double terms) {
+    Place place = made_by(name, {source(1e-6)});
+    place.terms = terms;
+    return tolerance(place).of_sources.front().gain;
+  };
+  CHECK(gain("diff", 2) == Approx(std::sqrt(2)));
+  CHECK(gain("cumsum", 64) == Approx(8));
 }
 
 TEST_CASE("operator: the gradient of a logarithm is a quotient") {

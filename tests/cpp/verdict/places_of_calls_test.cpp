@@ -78,6 +78,42 @@ TEST_CASE("product: what an optimizer moved lies along gradients, and so along w
   CHECK(aligned(&before) == std::pair(1.0, 2.0));  // 4 x 4: as many columns as numbers in one
 }
 
+TEST_CASE("normalisation: sizes of the backward pass tell what small rows are off by") {
+  const auto uneven = [](std::string_view name, std::string_view direction, const std::string& made) {
+    const std::string call_name = std::string(name) + ".0.";
+    const steps::Run run{call(call_name + "forward", tensor({4}), tensor({2})) + ", " +
+                         call(call_name + "backward", tensor({3}), made)};
+    const Steps both(run, run);
+    const CallPlaces places(both.calls, both.unpaired, nullptr);
+    const std::uint32_t record = direction == "forward" ? 0 : 1;
+    std::vector<Source> sources;
+    CHECK(places.sources(record, sources));
+    return places.result(both.calls.rows_of(record).back(), sources, true).uneven;
+  };
+  CHECK(uneven("Tensor.__add__", "forward", tensor({60})) == 1);
+  CHECK(uneven("Functional.layer_norm", "forward", tensor({60})) == Approx(4.0 / 2 * 60 / 3));
+  // The gradient is in few rows: its largest element is ten times as large beside the others.
+  std::string peaked = tensor({60});
+  peaked.replace(peaked.find("135"), 3, "1350");
+  CHECK(uneven("Functional.layer_norm", "backward", peaked) == Approx(4.0 / 2 * 600 / 3));
+  CHECK(uneven("Functional.layer_norm", "forward", peaked) == Approx(4.0 / 2 * 60 / 3));
+}
+
+TEST_CASE("input: what calls made that are not seen was rounded as coarsely as anything of the step") {
+  const auto unit = [](std::string_view dtype) {
+    const auto run = [&](double x) {
+      return steps::Run{call("Functional.linear.0.forward", tensor({x}), tensor({x, dtype})) + ", " +
+                        call("Functional.mse_loss.0.forward", tensor({7 * x}), tensor({5}))};
+    };
+    const Steps both(run(1 + 1e-6), run(1));
+    CallPlaces places(both.calls, both.unpaired, nullptr);
+    places.reach(0, 1e-6);
+    return places.input(both.calls.rows_of(1).front()).place.tensor.unit;
+  };
+  CHECK(unit("float32") == 0x1p-24);
+  CHECK(unit("bfloat16") == 0x1p-8);
+}
+
 TEST_CASE("backward: what comes in was not seen where something was written into the result") {
   const auto rule = [](const std::string& gradient) {
     const auto run = [&](double x, double made) {

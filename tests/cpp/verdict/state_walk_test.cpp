@@ -72,6 +72,26 @@ TEST_CASE("clipping: by hand it is several calls, and all gradients are multipli
   CHECK(is_found(100 * kFloat32));
 }
 
+TEST_CASE("gradients: what calls of both runs make of them they tell, and what one run leaves is as it was") {
+  // Of gradients of several tasks a program makes one, say.
+  const std::string made = R"({"w": )" + entry({1}) + "}";
+  const auto another = [](double size) {
+    std::string one = entry({size});
+    one.replace(one.find("max"), 3, "max\": 4, \"was");
+    return R"({"w": )" + one + "}";
+  };
+  const auto is_found = [&](const std::string& target, const std::string& reference) {
+    const steps::Run call_of_both{call("Tensor.mean.0.forward", tensor({3}), tensor({2}))};
+    const StepWalk step =
+        walk({call_of_both.calls, state(made, target)}, {call_of_both.calls, state(made, reference)});
+    return found(step, FindingKind::kGradient) != nullptr;
+  };
+  CHECK_FALSE(is_found(another(1 + 1e-6), another(1)));
+  CHECK(is_found(made, another(1)));
+  CHECK(is_found(another(1), made));
+  CHECK(is_found(R"({"w": )" + entry({1 + 1e-5}) + "}", made));
+}
+
 TEST_CASE("gradients: of several backward passes, each parameter has that of the last one that reached it") {
   const auto run = [](double off) {
     const std::string both = gradients(entry({1 + off}), entry({2})),
