@@ -116,6 +116,7 @@ def unseen(out: Path) -> Iterator[Question]:
         "twelfth",
         "thirteenth",
         "fourteenth",
+        "fifteenth",
     ):
         for case in SETS[name]:
             runs = runs_of(case)

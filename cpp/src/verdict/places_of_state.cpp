@@ -447,11 +447,20 @@ class StateWalk {
                    // What evaluates again, as L-BFGS, steps along quotients of differences of gradients.
                    if (theirs[moment][entry.of].find("func_evals") != nullptr)
                      return place_by(Rule::kUnknown, tensor_at(entry));
+                   if (const metrics::Distance* const made = by_own_rule(theirs, entry))
+                     return kept(entry, *made);
                    Place place = state_after(entry, before, gradients);
                    if (holds_steps(theirs, entry.kind))
                      step_by(entry, theirs["state_before"][entry.of][entry.kind], place);
                    return place;
                  });
+  }
+
+  // The result of a call of an optimizer that steps by a rule of its own, which its calls tell.
+  const metrics::Distance* by_own_rule(const Json& step, const EntryPair& entry) const {
+    const bool has_known_rule = !step["update"]["rule"].text().empty();
+    return has_known_rule || !entry.facts || !model_.own_rule ? nullptr
+                                                              : calls_.walk.updated.find(*entry.facts);
   }
 
   Place state_before(const EntryPair& entry) const {

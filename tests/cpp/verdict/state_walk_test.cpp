@@ -395,6 +395,23 @@ TEST_CASE("optimizer: a number that is made of gradients is as far off as their 
   CHECK(is_other(1.24, 0.01));  // somebody wrote it
 }
 
+TEST_CASE("optimizer state: where nobody knows the rule, the calls that made it tell") {
+  // A step that is kept for the next one, as of a gradient over its size.
+  const auto is_found = [](const std::string& update, double made) {
+    const auto run = [&](double step, double state) {
+      return steps::Run{call("Tensor.div.0.forward", tensor({7}), tensor({step})),
+                        R"("gradients_at_optimizer": [{"gradients": {"w": )" + entry({5}) +
+                            R"(}}], "optimizer": [{"class": "Own", "groups": [], )" + update +
+                            R"("state_before": {}, "state_after": {"w": {"last": )" + entry({state}) + "}}}]",
+                        R"("Tensor.div.0.forward": "optimizer")"};
+    };
+    return found(walk(run(made, 1.1), run(1, 1)), FindingKind::kOptimizerState) != nullptr;
+  };
+  CHECK_FALSE(is_found("", 1.1));
+  CHECK(is_found("", 1));
+  CHECK(is_found(R"("update": {"rule": "Adam"}, )", 1.1));
+}
+
 TEST_CASE("optimizer state: a number is the same in a tensor of one element") {
   const auto distance = [](double value, std::string_view shape) {
     const auto state = steps::state_of(
