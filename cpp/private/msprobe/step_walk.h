@@ -70,6 +70,7 @@ struct StepWalk {
   /// The largest distance of a loss, or of a gradient that the optimizer gets, where it gets those of the
   /// reference but for rounding; infinite where it does not, or not all were compared.
   double arriving = std::numeric_limits<double>::infinity();
+  double before_clipping = 0;  // the largest distance of a gradient that is clipped
   bool losses_agree = false;  // but for what a mean rounds
   /// The model is called another number of times: the calls of the two runs are not of the same data.
   bool divided_otherwise = false;

@@ -130,8 +130,9 @@ class Judge {
   // every step: the runs train the same, whatever they compute on the way.
   bool ends_alike() const {
     const double most = model_.suspect * model_.through_pass(metrics::unit_roundoff(DType::kFloat32));
-    const bool all_arrive =
-        std::ranges::all_of(walks_, [&](const auto& walk) { return walk.second->arriving <= most; });
+    const bool all_arrive = std::ranges::all_of(walks_, [&](const auto& walk) {
+      return std::max(walk.second->arriving, walk.second->before_clipping) <= most;
+    });
     // Clipping may hide what gradients are off by.
     return all_arrive && std::ranges::none_of(findings_, [&](const Finding* one) {
              const bool is_left = one->kind == FindingKind::kWeight || one->kind == FindingKind::kBuffer ||

@@ -260,12 +260,12 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
   // Integers and flags that no call made are data.
   const bool is_data = model_.integers_are_data && tensor.unit == 0 && !has_other_choices_;
   if (knows_all && (reached_[record] == 0 || is_data)) return given_data(tensor);
-  // Behind the backward pass it is a gradient that was reduced or scaled. Under autocast what calls made that
-  // are not seen was computed in another dtype.
+  // Behind the backward pass it is a gradient that was reduced or scaled. Under autocast it was computed in
+  // another dtype.
   const bool is_gradient = model_.reduced_gradient && is_behind && !backward;
   Place place =
       place_through(is_gradient && largest_gradient_ > 0 ? largest_gradient_ : reached_[record], tensor);
-  if (tensor.unit > 0) place.tensor.unit = std::max(tensor.unit, calls_.coarsest_unit());
+  if (is_gradient && tensor.unit > 0) place.tensor.unit = std::max(tensor.unit, calls_.coarsest_unit());
   return place;
 }
 

@@ -372,6 +372,8 @@ class StateWalk {
       const Reached before =
           visit_together({FindingKind::kGradient, Phase::kReduction, Reason::kBeforeClipping}, a["before"],
                          b["before"], [&](const EntryPair& entry) { return handed_on(reached, entry); });
+      for (const auto& [name, one] : before)
+        walk().before_clipping = std::max(walk().before_clipping, one.distance.low);
       const Reached& known = before.empty() ? reached : before;
       if (i == 0) before_clipping_ = known;
       reached =

@@ -190,22 +190,25 @@ TEST_CASE(
 
 TEST_CASE("judge: runs whose steps all end alike train the same, and other ones do not") {
   // The rows of a batch in another order.
-  const auto status = [](double gradient, int steps) {
-    const auto run = [](double data, double off) {
+  const auto status = [](double gradient, int steps, double before_clipping = 0) {
+    const auto run = [](double data, double off, double before) {
       const auto gradients = [](double size) { return R"({"w": )" + entry({1 + size}) + "}"; };
       return steps::Run{call("Functional.gelu.0.forward", tensor({data}), tensor({data})) + ", " +
                             call("Functional.mse_loss.0.forward", tensor({7}), tensor({3})) + ", " +
                             call("Functional.mse_loss.0.backward", tensor({9}), tensor({8})),
-                        R"("gradients_at_optimizer": [{"gradients": )" + gradients(off) + "}]"};
+                        R"("gradients_at_optimizer": [{"gradients": )" + gradients(off) +
+                            R"(}], "clipping": [{"before": )" + gradients(before) + R"(, "after": )" +
+                            gradients(off) + "}]"};
     };
     std::vector<StepWalk> walks;
     for (int step = 0; step < steps; ++step) {
-      walks.push_back(walk(run(2, gradient), run(1, 0), step == 0 ? nullptr : &walks[0]));
+      walks.push_back(walk(run(2, gradient, before_clipping), run(1, 0, 0), step == 0 ? nullptr : &walks[0]));
     }
     return steps::judged(walks).status;
   };
   CHECK(status(0, 2) == compare::Status::kRounding);
   CHECK(status(1e-7, 2) == compare::Status::kRounding);
   CHECK(status(1e-3, 2) == compare::Status::kDiffer);
-  CHECK(status(0, 1) == compare::Status::kDiffer);  // one step alone tells nothing of the next
+  CHECK(status(0, 2, 1) == compare::Status::kDiffer);  // clipping takes away what gradients are off by
+  CHECK(status(0, 1) == compare::Status::kDiffer);     // one step alone tells nothing of the next
 }

@@ -99,21 +99,6 @@ TEST_CASE("normalisation: sizes of the backward pass tell what small rows are of
   CHECK(uneven("Functional.layer_norm", "forward", peaked) == Approx(4.0 / 2 * 60 / 3));
 }
 
-TEST_CASE("input: what calls made that are not seen was rounded as coarsely as anything of the step") {
-  const auto unit = [](std::string_view dtype) {
-    const auto run = [&](double x) {
-      return steps::Run{call("Functional.linear.0.forward", tensor({x}), tensor({x, dtype})) + ", " +
-                        call("Functional.mse_loss.0.forward", tensor({7 * x}), tensor({5}))};
-    };
-    const Steps both(run(1 + 1e-6), run(1));
-    CallPlaces places(both.calls, both.unpaired, nullptr);
-    places.reach(0, 1e-6);
-    return places.input(both.calls.rows_of(1).front()).place.tensor.unit;
-  };
-  CHECK(unit("float32") == 0x1p-24);
-  CHECK(unit("bfloat16") == 0x1p-8);
-}
-
 TEST_CASE("backward: what comes in was not seen where something was written into the result") {
   const auto rule = [](const std::string& gradient) {
     const auto run = [&](double x, double made) {
