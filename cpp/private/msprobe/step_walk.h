@@ -71,7 +71,7 @@ struct StepWalk {
   /// reference but for rounding; infinite where it does not, or not all were compared.
   double arriving = std::numeric_limits<double>::infinity();
   double before_clipping = 0;  // the largest distance of a gradient that is clipped
-  bool losses_agree = false;  // but for what a mean rounds
+  bool losses_agree = false;   // but for what a mean rounds
   /// The model is called another number of times: the calls of the two runs are not of the same data.
   bool divided_otherwise = false;
   /// What the target calls parameters, buffers and modules of the reference that have another name there.
