@@ -265,12 +265,12 @@ class Walk {
     effects_[record].has_other_tensors |=
         model_.another_tensor && (measured.excess >= 1 || is_taken_elsewhere);
     // The training state has what is clipped, and what goes into an optimizer, by its names, and knows what
-    // is negligible (R7). Of what else an optimizer gets the weights tell that it leaves: the first is where
-    // that begins.
-    const bool is_by_state = model_.optimizer_by_state && has_state_;
-    if (is_by_state && calls_.zone(record) == Zone::kClipping) return;
-    if (is_by_state && calls_.parent(record) == "optimizer") {
-      if (measured.strength >= 1 && !std::exchange(is_optimizer_told_, true)) {
+    // is negligible (R7). Of what else differs there the weights tell that it leaves: the first is where that
+    // begins.
+    const bool is_clipped = calls_.zone(record) == Zone::kClipping;
+    if (model_.optimizer_by_state && has_state_ && (is_clipped || calls_.parent(record) == "optimizer")) {
+      if (measured.strength >= 1 &&
+          !std::exchange(is_clipped ? is_clipping_told_ : is_optimizer_told_, true)) {
         const std::string name = calls_.item_name(row);
         at(record,
            found_.add(FindingKind::kArgument, phase_of(record), name, {Reason::kNoCallMadeIt, {name}}));
@@ -585,7 +585,7 @@ class Walk {
   Effects effects_;
   Stretch stretch_;
   std::vector<Unmeasured> unmeasured_;
-  bool is_optimizer_told_ = false;  // a tensor that goes into one of its calls
+  bool is_optimizer_told_ = false, is_clipping_told_ = false;  // a tensor that goes into one of their calls
 };
 
 }  // namespace
