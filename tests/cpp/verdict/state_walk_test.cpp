@@ -137,17 +137,22 @@ TEST_CASE("gradients agree: within 3 x half of the digits of the dtype that is c
   CHECK_FALSE(agree("bfloat16", 3 * std::sqrt(kBFloat16), 1.1));
 }
 
-TEST_CASE("optimizer: what its calls get is judged by the training state, where there is one") {
-  const auto run = [](double size, const std::string& state) {
+TEST_CASE("optimizer: what its calls get, and what is clipped, is judged by the training state") {
+  const auto run = [](double size, const std::string& state, const std::string& around) {
     return steps::Run{call("Tensor.mul_.0.forward", tensor({size}) + ", " + number(0.9), tensor({size})),
-                      state, R"("Tensor.mul_.0.forward": "optimizer", "optimizer": null)"};
+                      state, "\"Tensor.mul_.0.forward\": \"" + around + "\", \"" + around + "\": null"};
   };
-  const auto is_cause = [&](const std::string& state) {
-    std::vector<StepWalk> step = {walk(run(1.5, state), run(1, state))};
-    return !steps::judged(step).culprits.empty();
-  };
-  CHECK(is_cause(""));
-  CHECK_FALSE(is_cause(R"("parameters": {})"));
+  for (const std::string around : {"optimizer", "clip_grad"}) {
+    CAPTURE(around);
+    const auto judged = [&](const std::string& state) {
+      std::vector<StepWalk> step = {walk(run(1.5, state, around), run(1, state, around))};
+      return steps::judged(step);
+    };
+    CHECK_FALSE(judged("").culprits.empty());
+    const compare::Verdict verdict = judged(R"("parameters": {})");
+    CHECK(verdict.culprits.empty());
+    CHECK(verdict.notes.size() == 1);  // it is told
+  }
 }
 
 TEST_CASE(
