@@ -323,8 +323,8 @@ key has a gradient that is 0 but for rounding, Adam moves it in any direction, a
 named and not the gradient: `takers` changes two sentences here, and an outcome of the third held-out set.
 
 Then pairs were asked that nobody had seen, each rule off: the fourteenth held-out set, and 1,955 rewritten
-trainings. `another_tensor`, `expected_losses`, `averaged_weights`, `least_divisor` and `module_in_coarsest`
-are needed there, though no row above says so. What is done with gradients between the backward pass and the
+trainings. `another_tensor`, `expected_losses`, `averaged_weights` and `module_in_coarsest` are needed there,
+though no row above says so. What is done with gradients between the backward pass and the
 optimizer was a finding of its own; nothing needed it, and it is gone.
 """
 IN_PARTS = ("plants", "unseen")
