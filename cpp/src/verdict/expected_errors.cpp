@@ -39,7 +39,7 @@ double unevenness(const Calls& calls, const Run& run, std::uint32_t record, cons
     return found == place.sources.end() ? Tensor() : found->tensor;
   };
   const Tensor x = tensor_of(place.is_backward);
-  if (x.norm == 0 || calls.model().is_masked(x)) return 1;
+  if (x.norm == 0) return 1;
   Tensor y = place.tensor, dx = place.tensor, dy;
   if (place.is_backward) {
     dy = tensor_of(false);

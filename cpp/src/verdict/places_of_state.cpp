@@ -351,7 +351,7 @@ class StateWalk {
     const bool is_kept = before == latest_.end() || is_scaled(*before->second.target, *entry.target) ||
                          is_scaled(*before->second.reference, *entry.reference);
     if (is_kept || reached.empty() || !model_.made_of_gradients) return after(reached, entry);
-    walk().has_gradients = false;
+    walk().has_gradients = false;  // then their calls decide
     if (const metrics::Distance* const made = result_of_step(entry)) return kept(entry, *made);
     return place_through(std::max(calls_.walk.noise, calls_.gradients), coarsest(entry), 2);
   }

@@ -14,6 +14,7 @@
 #include "verdict/places_of_calls.h"
 #include "verdict/stretch.h"
 #include "verdict/unpaired.h"
+#include "verdict/what_happened.h"
 
 namespace msprobe::verdict {
 namespace {
@@ -284,8 +285,7 @@ class Walk {
     // What is recorded of the model tells where in it.
     if (model_.prepared && input.is_of_model) finding.order = calls_.count();
     if (input.source != kNoItem) {
-      name_after_module(finding, row);
-      tell_what_happened(finding, row, input.source, ours);
+      tell_what_happened(calls_, row, input.source, ours, finding);
     } else if (backward) {
       finding.kind = FindingKind::kGradient;
     } else if (record == 0 && places_.before(0) == 0 && !has_state_) {
@@ -302,54 +302,6 @@ class Walk {
     if (measured.strength < 1) return;
     add(FindingKind::kWeight, row, {Reason::kParameterOf, {name, std::string(calls_.parent(record))}},
         measured);
-  }
-
-  // What goes into the first call of a module is what goes into the module, where that differs: its caller
-  // decided.
-  void name_after_module(Finding& finding, const ItemPair& row) const {
-    const Trace& target = calls_.target();
-    const std::uint64_t value = value_key(target, calls_.item(row));
-    std::uint32_t inner = row.target_record;
-    for (int depth = 0; value != 0 && depth < kDeepest; ++depth) {
-      const std::string_view around = calls_.parent(inner);
-      const auto module = is_module(around) ? target.find(around) : std::nullopt;
-      if (!module) return;
-      inner = static_cast<std::uint32_t>(*module);
-      const auto rows = calls_.rows_of(inner);
-      const auto same = std::find_if(rows.begin(), rows.end(), [&](const ItemPair& one) {
-        const Item& item = calls_.item(one);
-        return is_input(item.part) && !calls_.distance(one).equal && value_key(target, item) == value;
-      });
-      if (same == rows.end()) return;
-      finding.record = around;
-      finding.name = calls_.item_name(*same);
-      finding.module = module_path(calls_.parent(inner));
-      finding.operator_name = operator_name(around);
-    }
-  }
-
-  // A value that the reference has from an earlier place unchanged, and the target has not. Two arguments of
-  // one call that are equal say nothing of each other.
-  void tell_what_happened(Finding& finding, const ItemPair& row, ItemIndex source, ItemIndex ours) const {
-    const std::uint32_t known = calls_.theirs().row_of(source);
-    if (known == kNoRow || calls_.row(known).target_record == row.target_record) return;
-    const std::string from = calls_.item_name(calls_.row(known));
-    finding.because = {{Reason::kNotTheSame, {finding.name, from}}};
-    // What no call made may be two tensors of equal values, as masks of two layers.
-    const ItemIndex first = calls_.theirs().flow().first(source);
-    if (!is_input(calls_.reference().all_items()[first].part)) finding.kind = FindingKind::kInPlace;
-    if (ours == kNoItem) return;
-    const std::uint32_t writer = calls_.ours().flow().record(ours);
-    if (calls_.writes_in_place(writer)) {
-      finding.kind = FindingKind::kInPlace;
-      finding.because = {{Reason::kWritten, {finding.name, from, std::string(calls_.name(writer))}}};
-      finding.record = calls_.name(writer);
-      finding.operator_name = operator_name(calls_.name(writer));
-    } else if (writer != row.target_record) {
-      finding.kind = FindingKind::kArgument;
-      finding.because = {
-          {Reason::kAnotherTensor, {finding.name, from, trace::item_name(calls_.target(), writer, ours)}}};
-    }
   }
 
   // ---- what comes out
