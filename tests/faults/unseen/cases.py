@@ -14,6 +14,7 @@ import fourth
 import ninth
 import second
 import seventh
+import sixteenth
 import sixth
 import tenth
 import third
@@ -38,6 +39,7 @@ SETS = {
         ("thirteenth", thirteenth),
         ("fourteenth", fourteenth),
         ("fifteenth", fifteenth),
+        ("sixteenth", sixteenth),
     )
 }
 CASES = tuple(case for cases in SETS.values() for case in cases)

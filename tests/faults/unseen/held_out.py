@@ -220,6 +220,13 @@ that stand for all, messages in pictures that nobody sees, a chain that folds by
 microphones, a decoder on a ball, where acts lead to in the long run, and two processes of which the worse
 goes on from the better, that correct what a batch says by an older look at all, of which one has half of
 the channels, that play against each other, and that put thin updates together""",
+    "sixteenth": """RoFormer whose two strands shall say the same, PatchTSMixer, an Audio Spectrogram
+Transformer, GPT-J that tells a middle and learns without a schedule, WavLM, a chain of spins, how high a
+sound is without labels, things as points, a ball that is bent to a cloud, texts that are written or copied,
+acts of one who knows how, numbers told one after the other, memories of meetings, rows that count as much
+as they help, what is unusual in a series, and two processes that tell each other middles of kinds, of which
+each has half of the units of an LSTM, that merge what they learnt by how much it matters, that deal their
+pictures anew, and that keep one book of codes""",
 }
 
 _SUMMARY = """
