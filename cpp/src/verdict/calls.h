@@ -5,6 +5,7 @@
 /// The calls of one step of one rank, of both runs: names, places and values, as the records have them. What
 /// is made of them stands in places_of_calls.h.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -203,6 +204,10 @@ class Calls {
   /// A gradient is measured against this size at least.
   double negligible_gradient() const noexcept { return negligible_gradient_; }
   bool has_modules_only() const { return target().level() == "L0"; }
+  /// Several backward passes went through a call: all but the last, of which its record is, stand before it.
+  bool has_earlier_passes() const {
+    return std::ranges::any_of(target().records(), [](const Record& one) { return one.passes > 1; });
+  }
 
  private:
   /// The shapes of a call.

@@ -21,6 +21,12 @@ const double kMostGain = kFarthest / kFloat32;
 
 double at_most(double gain) { return std::clamp(gain, 1.0, kMostGain); }
 
+// The root mean square of one over each element, where the least one is known: of numbers that are spread
+// evenly the k-th smallest is k times the least one, and sum 1 / k^2 is pi^2 / 6.
+double mean_inverse(const Tensor& tensor) {
+  return tensor.least == 0 ? 0 : std::numbers::pi / std::sqrt(6 * tensor.count) / tensor.least;
+}
+
 class OfOperator {
  public:
   OfOperator(const Model& model, const Place& place)
@@ -96,14 +102,23 @@ class OfOperator {
         return std::max(smaller * std::sqrt(std::max(uses, 1.0)), 1.0);
       }
       case Gain::kElementwise: return std::max(2.0, gain_of_product());
-      case Gain::kPower: return 2;
+      // Of n factors each is off by a part of the product.
+      case Gain::kPower:
+        return std::max(2.0, place_.terms == 1 ? 0
+                                               : at_most(ratio(std::pow(one.tensor.typical, place_.terms),
+                                                               result_.typical) *
+                                                         std::sqrt(place_.terms)));
       case Gain::kScaleFree: return &one == normalised_ ? 2 * at_most(place_.uneven) : 2;
       // An element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots.
       case Gain::kRoot: return model_.root ? std::max(2.0, 1 / std::sqrt(one.error())) : 2;
       case Gain::kProduct: return std::max(cancelled_, 1.0);
       case Gain::kExponential:
         return model_.is_masked(one.tensor) ? 2 : std::max(2.0, 2 * one.tensor.typical);
-      case Gain::kLogarithm: return std::max(2.0, at_most(2 * ratio(one.tensor.typical, result_.typical)));
+      case Gain::kLogarithm: {
+        const bool is_log = place_.by.condition == operators::Condition::kLogarithm && model_.inverse;
+        const double slope = is_log ? std::max(mean_inverse(one.tensor), 1.0) : 1;
+        return std::max(2.0, at_most(2 * slope * ratio(one.tensor.typical, result_.typical)));
+      }
       case Gain::kRecurrent: return model_.opaque;
       case Gain::kAttention: return std::max(2.0, at_most(4 * one.tensor.typical * one.tensor.typical));
       case Gain::kSamples: return gain_of_sample(one);
@@ -304,14 +319,11 @@ class OfOperator {
     small_divisors_ =
         at_most(times * std::max(ratio(result_.typical, given->tensor.typical * std::sqrt(added)),
                                  ratio(result_.largest, given->tensor.largest * added)));
-    // Where what is divided is small with its divisor, the quotient is not large, and as far off. Of numbers
-    // that are spread evenly the k-th smallest is k times the least one, and sum 1 / k^2 is pi^2 / 6.
-    const Tensor& divisor = divisor_->tensor;
-    if (divisor.least == 0 || !model_.least_divisor) return;
-    const double inverse = std::numbers::pi / std::sqrt(6 * divisor.count) / divisor.least;
-    small_divisors_ = std::max(small_divisors_, at_most(divisor.typical * inverse));
+    // Where what is divided is small with its divisor, the quotient is not large, and as far off.
+    if (divisor_->tensor.least == 0 || !model_.least_divisor) return;
+    inverse_ = mean_inverse(divisor_->tensor);
+    small_divisors_ = std::max(small_divisors_, at_most(divisor_->tensor.typical * inverse_));
     divided_ = given;
-    inverse_ = inverse;
   }
 
   // A cast to a coarser dtype, with neighbours 2u apart: an error e takes a share e / 2u of the elements to

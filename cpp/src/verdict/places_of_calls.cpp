@@ -3,7 +3,9 @@
 #include "verdict/places_of_calls.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <set>
 
 namespace msprobe::verdict {
 namespace {
@@ -26,7 +28,8 @@ CallPlaces::CallPlaces(const Calls& calls, const Unpaired& unpaired, const StepW
       of_ours_(calls, calls.ours()),
       rounding_of_theirs_(calls, calls.theirs(), ExpectedErrors::Of::kRounding),
       rounding_of_ours_(calls, calls.ours(), ExpectedErrors::Of::kRounding),
-      reached_(calls.count() + 1, before ? before->noise : 0) {
+      reached_(calls.count() + 1, before ? before->noise : 0),
+      has_earlier_passes_(calls.has_earlier_passes()) {
   double differences = 0, squares = 0;
   for (const ItemPair& row : calls.pair().matches.pairs) {
     if (!row.reference || !trace::holds_gradients(calls.name(row.target_record))) continue;
@@ -186,8 +189,26 @@ static Place same_as(const Source& source, const Tensor& tensor, double extra_ro
   return place;
 }
 
+// What one run casts, and the other one, whose dtype it is already, hands on itself, has there the gradient
+// of all that takes it.
+static bool is_cast_in_one_run(const Calls& calls, std::uint32_t record) {
+  if (!calls.operator_of(calls.name(record)).only_moves()) return false;
+  std::array<std::set<std::string_view>, 2> dtypes;  // of the target, and of the reference
+  for (const ItemPair& row : calls.rows_of(record)) {
+    if (!row.reference || !is_tensor(calls.item(row))) continue;
+    dtypes[0].insert(calls.target().text(calls.item(row).dtype));
+    dtypes[1].insert(calls.reference().text(calls.other_item(row)->dtype));
+  }
+  return dtypes[0].size() != dtypes[1].size();
+}
+
 InputPlace CallPlaces::input(const ItemPair& row) const {
   InputPlace result;
+  const auto forward = calls_.forward_of(row.target_record);
+  if (forward && is_cast_in_one_run(calls_, *forward)) {
+    result.place = place_by(Rule::kUnknown, calls_.tensor(row));
+    return result;
+  }
   result.source = calls_.theirs().origin(row.reference.index);
   if (result.source == kNoItem) {
     result.place = input_without_source(row);
@@ -256,13 +277,14 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
     if (calls_.may_be_of_model(record)) return made_by_model(record, tensor);
   }
   const bool backward = is_backward(calls_.name(record));
-  const bool knows_all = !calls_.has_modules_only() && !backward && !is_behind;
+  const bool may_be_gradient = is_behind || (has_earlier_passes_ && calls_.parent(record).empty());
+  const bool knows_all = !calls_.has_modules_only() && !backward && !may_be_gradient;
   // Integers and flags that no call made are data.
   const bool is_data = model_.integers_are_data && tensor.unit == 0 && !has_other_choices_;
   if (knows_all && (reached_[record] == 0 || is_data)) return given_data(tensor);
   // Behind the backward pass it is a gradient that was reduced or scaled. Under autocast it was computed in
   // another dtype.
-  const bool is_gradient = model_.reduced_gradient && is_behind && !backward;
+  const bool is_gradient = model_.reduced_gradient && may_be_gradient && !backward;
   Place place =
       place_through(is_gradient && largest_gradient_ > 0 ? largest_gradient_ : reached_[record], tensor);
   if (is_gradient && tensor.unit > 0) place.tensor.unit = std::max(tensor.unit, calls_.coarsest_unit());

@@ -376,9 +376,10 @@ class StateWalk {
         walk().before_clipping = std::max(walk().before_clipping, one.distance.low);
       const Reached& known = before.empty() ? reached : before;
       if (i == 0) before_clipping_ = known;
-      reached =
+      const Reached after =
           visit_together({FindingKind::kClipping, Phase::kClipping, Reason::kClippedGradient}, a["after"],
                          b["after"], [&](const EntryPair& entry) { return clipped(model_, known, entry); });
+      for (const auto& [name, one] : after) reached[name] = one;  // others are clipped by another call
     }
     if (ours.size() == theirs.size()) return;
     found_.add_counts(Phase::kClipping, "clipping", "gradients are clipped", ours.size(), theirs.size());

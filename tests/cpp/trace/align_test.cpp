@@ -100,13 +100,16 @@ TEST_CASE("align: of equal operators those of equal shapes are paired") {
   CHECK(align(target, reference) == Pairs{{1, 0}, {2, 1}});
 }
 
-TEST_CASE("align: of equal operators and shapes those are paired whose results are of one size") {
+TEST_CASE("align: of equal operators and shapes those are paired whose results are closest in size") {
   const auto of_size = [](double size) { return Token{.what = 1, .detail = 1, .size = size}; };
   CHECK(align(Tokens{of_size(0.03), of_size(5), of_size(70)}, Tokens{of_size(5.2)}) == Pairs{{1, 0}});
   CHECK(align(Tokens{of_size(0.03), of_size(5)}, Tokens{of_size(5), of_size(6)}) == Pairs{{0, 0}, {1, 1}});
   // Shapes tell more.
   CHECK(align(Tokens{of_size(0.03), {.what = 1, .detail = 2, .size = 5}}, Tokens{of_size(5)}) ==
         Pairs{{0, 0}});
+  // Of close ones the closest, whichever stands in front.
+  CHECK(align(Tokens{of_size(5.1), of_size(5)}, Tokens{of_size(5.001)}) == Pairs{{1, 0}});
+  CHECK(align(Tokens{of_size(5), of_size(5.1)}, Tokens{of_size(5.001)}) == Pairs{{0, 0}});
 }
 
 TEST_CASE("align: one call more or less in a long sequence shifts nothing") {

@@ -369,6 +369,28 @@ TEST_CASE("operator: one over x is off by as much more as the least elements hav
         Approx(2e-6 * 4).epsilon(0.1));  // of both signs: the largest element of the result tells
 }
 
+TEST_CASE(
+    "operator: a logarithm of small numbers is off by as much more, in front of its backward pass, too") {
+  const auto allowed = [](double least) {
+    Tensor x = normal();
+    x.least = least;
+    return tolerance(made_by("log", {source(1e-6, x)})).magnitude;
+  };
+  CHECK(allowed(1) == Approx(2e-6).epsilon(0.1));
+  CHECK(allowed(1e-4) == Approx(2e-6 * std::numbers::pi / std::sqrt(6 * 4096.0) / 1e-4).epsilon(0.1));
+}
+
+TEST_CASE("operator: of a product of n factors each is off by a part, and small products by more") {
+  const auto gain = [](double terms, double typical) {
+    Place place = made_by("prod", {source(1e-6)}, normal(kFloat32, typical));
+    place.terms = terms;
+    return tolerance(place).of_sources.front().gain;
+  };
+  CHECK(gain(1, 1) == Approx(2));
+  CHECK(gain(16, 1) == Approx(4));
+  CHECK(gain(16, 0.1) == Approx(40));
+}
+
 TEST_CASE("operator: errors of a factor count by the typical size of the other one") {
   const auto product = [](double typical) {
     return tolerance(made_by("__mul__", {source(), source(1e-6)}, normal(kFloat32, typical))).magnitude;

@@ -105,6 +105,27 @@ TEST_CASE("gradients: of several backward passes, each parameter has that of the
                              [](const Finding& one) { return one.phase == compare::Phase::kAtOptimizer; }));
 }
 
+TEST_CASE("clipping: in two groups, each gradient is what the call of its own group left") {
+  const auto run = [](double w, double b, double left) {
+    const std::string of_w = R"({"w": )" + entry({w}) + "}";
+    const auto of_b = [](double size) { return R"({"b": )" + entry({size}) + "}"; };
+    const auto call_of_torch = [](const std::string& before, const std::string& after) {
+      return R"({"function": "clip_grad_norm_", "arguments": {}, "before": )" + before + R"(, "after": )" +
+             after + "}";
+    };
+    return steps::Run{"", state(gradients(entry({w}), entry({b})), gradients(entry({w}), entry({left})),
+                                R"(, "clipping": [)" + call_of_torch(of_w, of_w) + ", " +
+                                    call_of_torch(of_b(b), of_b(left)) + "]")};
+  };
+  const auto is_found = [&](double off, double left) {
+    const StepWalk step = walk(run(1, 1 + off, left + off), run(1, 1, 1));
+    return std::ranges::any_of(step.findings,
+                               [](const Finding& one) { return one.phase > compare::Phase::kGradients; });
+  };
+  CHECK_FALSE(is_found(1e-3, 1));  // as the backward pass gave it, which is told there
+  CHECK(is_found(0, 1.001));
+}
+
 TEST_CASE("clipping: a call that is given no gradient clips nothing") {
   const auto clipping = [](const std::string& given) {
     return R"("clipping": [{"function": "clip_grad_norm_", "arguments": {}, "before": )" + given +

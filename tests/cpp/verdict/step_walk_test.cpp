@@ -350,6 +350,22 @@ TEST_CASE("takers: a gradient that is the sum of what several calls give back is
   }
 }
 
+TEST_CASE(
+    "cast: what one run hands on as it is gets the gradient of all that takes it, and not of the cast") {
+  const auto run = [](std::string_view dtype, double gradient) {
+    const steps::Values x{1, dtype};
+    return steps::Run{call("Tensor.float.0.forward", tensor(x), tensor({1})) + ", " +
+                      call("Functional.silu.0.forward", tensor({1}), tensor({3})) + ", " +
+                      call("Functional.silu.0.backward", tensor({5}), tensor({1.2})) + ", " +
+                      call("Tensor.float.0.backward", tensor({gradient}), tensor({gradient, dtype}))};
+  };
+  const auto is_found = [&](std::string_view dtype) {
+    return !walk(run(dtype, 1.5), run("bfloat16", 1.2)).findings.empty();
+  };
+  CHECK_FALSE(is_found("float32"));
+  CHECK(is_found("bfloat16"));
+}
+
 TEST_CASE("in backward: what an autograd function calls is no update, and what comes of it is measured") {
   const auto run = [](bool scales) {
     const std::string x = tensor({1}), gradient = tensor({1.1}), scaled = tensor({1.4});

@@ -17,7 +17,10 @@ constexpr int kMostDifferences = 4000;
 
 // A pair of operators counts so much that no number of equal details makes up for one pair less, and an equal
 // detail so much that no number of sizes does.
-constexpr std::uint64_t kPair = 1ULL << 32, kLike = 1ULL << 16;
+constexpr std::uint64_t kPair = 1ULL << 40, kLike = 1ULL << 20;
+
+// Of two calls that are not the same one, the sizes agree so well in one of a thousand.
+constexpr int kSameBits = 10;
 
 // The part of both sequences that is still to be aligned.
 struct Gap {
@@ -54,7 +57,8 @@ void align_by_table(const Gap& gap, Pairs& pairs) {
       std::uint64_t best = skip_target ? above[j + 1] : score[j];
       std::uint8_t step = skip_target ? kSkipTarget : kSkipReference;
       if (a.what == b.what) {
-        const std::uint64_t paired = above[j] + kPair + (a.is_like(b) ? kLike : 0) + (a.is_near(b) ? 1 : 0);
+        const std::uint64_t paired =
+            above[j] + kPair + (a.is_like(b) ? kLike : 0) + static_cast<std::uint64_t>(a.agreement(b));
         if (paired > best) {
           best = paired;
           step = kPaired;
@@ -178,7 +182,9 @@ Pairs align(std::span<const Token> target, std::span<const Token> reference) {
   // Where both have the same calls, whatever came of them.
   const auto is_like = [](const Token& a, const Token& b) { return a.is_like(b); };
   const bool is_same = std::ranges::equal(target, reference, is_like);
-  trim(gap, pairs, [&](const Token& a, const Token& b) { return a.is_like(b) && (is_same || a.is_near(b)); });
+  trim(gap, pairs, [&](const Token& a, const Token& b) {
+    return a.is_like(b) && (is_same || a.agreement(b) >= kSameBits);
+  });
   if (gap.target.size() * gap.reference.size() > kLargestTable) {
     trim(gap, pairs, [](const Token& a, const Token& b) { return a.what == b.what; });
   }

@@ -25,17 +25,20 @@ struct Token {
     return what == other.what && detail == other.detail &&
            (flags == other.flags || flags == 0 || other.flags == 0);
   }
-  /// Their results are of one size, to an eighth.
-  bool is_near(const Token& other) const noexcept {
-    return std::abs(size - other.size) * 8 <= std::max(size, other.size) || size == 0 || other.size == 0;
+  /// In how many bits the sizes of their results agree; kMostBits where one is not recorded.
+  int agreement(const Token& other) const noexcept {
+    if (size == other.size || size == 0 || other.size == 0) return kMostBits;
+    const double apart = std::abs(size - other.size) / std::max(size, other.size);
+    return std::min(-std::ilogb(apart), kMostBits);
   }
+  static constexpr int kMostBits = 24;  // of float32
 };
 
 /// Of a record of the operator `what`.
 Token token_of(std::string_view what, const Trace& trace, const Record& record);
 
 /// Pairs of indices (target, reference), rising on both sides: a longest common subsequence of the operators,
-/// of all such the one with the most equal details, and of these the one with the most results of one size.
+/// of all such the one with the most equal details, and of these the one whose results are closest in size.
 /// Beyond 5000 x 5000 calls that differ the details are not looked at, and sequences that differ in more than
 /// 4000 places are paired as far as their ends agree.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> align(std::span<const Token> target,
