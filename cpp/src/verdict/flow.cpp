@@ -47,10 +47,10 @@ bool is_another(const trace::Trace& trace, const trace::Item& a, const trace::It
 std::uint64_t value_key(const trace::Trace& trace, const trace::Item& item) {
   if (item.kind != trace::Item::Kind::kTensor) return 0;
   const std::string_view max = trace.text(item.max), min = trace.text(item.min);
-  // Numbers of 16 bits are equal to others by chance where they are few between two close limits: there are
-  // 256 or 2048 of a magnitude.
+  // Numbers are equal to others by chance where they are few between two close limits, as in 16 bits, which
+  // have 256 or 2048 of a magnitude.
   const double unit = metrics::unit_roundoff(trace::dtype_of(trace.text(item.dtype)));
-  if (is_coarse(unit)) {
+  if (is_coarse(unit) || (unit > 0 && max != min)) {
     const double most = trace.number(item.max).value_or(0), least = trace.number(item.min).value_or(0);
     const double largest = std::max(std::abs(most), std::abs(least));
     const double numbers = largest > 0 ? 1 + (most - least) / (2 * unit * largest) : 1;

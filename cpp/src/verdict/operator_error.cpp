@@ -90,7 +90,10 @@ class OfOperator {
       if (only_moves()) return std::max(smaller, 1.0);
       if (gain_class() == Gain::kRecurrent) return std::max(model_.opaque, cancelled_);
       if (&one == normalised_) return std::max(2 * at_most(place_.uneven), cancelled_);
-      return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, kMostGain), cancelled_});
+      // A normalisation takes two sums out of its gradient, as what they are of is small beside all: what is
+      // left is smaller.
+      const double taken_out = gain_class() == Gain::kScaleFree ? at_most(1 / place_.uneven) : 1;
+      return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, kMostGain), 2 * taken_out, cancelled_});
     }
     switch (gain_class()) {
       case Gain::kNone: return 0;
@@ -328,10 +331,15 @@ class OfOperator {
 
   // A cast to a coarser dtype, with neighbours 2u apart: an error e takes a share e / 2u of the elements to
   // the other neighbour, which is off by 2u. Together sqrt(2 u e); where e is beyond u, all are rounded
-  // anyhow.
+  // anyhow. Where any are expected to move, it may be the largest one.
   double cast_error(const Source& one, double error) const {
     const bool is_cast = model_.cast && only_moves() && one.tensor.unit > 0 && one.tensor.unit < result_.unit;
-    return is_cast ? std::sqrt(2 * result_.unit * std::min(error, result_.unit)) : 0;
+    if (!is_cast) return 0;
+    const double apart = 2 * result_.unit;
+    const double largest = independent_errors(result_) * error / apart >= model_.few_moves
+                               ? apart * std::min(ratio(result_.largest, result_.norm), 1.0)
+                               : 0;
+    return std::max(std::sqrt(apart * std::min(error, result_.unit)), largest);
   }
 
   // How many errors of a source count in the norm of the result.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <string>
@@ -59,9 +58,6 @@ bool have_same_parameters(const Json& groups, const Json& others) {
   });
 }
 
-// In a script, by somebody: it has no more digits than people write.
-bool is_written(double number) { return std::strtod(digits_of(number, 6).c_str(), nullptr) == number; }
-
 class Settings {
  public:
   Settings(Findings& found, double error) : found_(found), error_(error) {}
@@ -111,7 +107,7 @@ class Settings {
 
   bool is_other_value(const Json& ours, const Json& theirs) const {
     const auto a = number_of(ours), b = number_of(theirs);
-    if (!found_.model().rates_of_gradients || !a || !b || is_written(*a) || is_written(*b))
+    if (!found_.model().computed_number || !a || !b || is_written(*a) || is_written(*b))
       return !(ours == theirs);
     return found_.model().excess_of_number(metrics::distance_of_numbers(*a, *b), error_) >= 1;
   }

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <set>
 
+#include "verdict/state_entry.h"
+
 namespace msprobe::verdict {
 namespace {
 
@@ -118,6 +120,7 @@ bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<So
   const Keeps keeps = is_saved ? calls_.operator_of(calls_.name(record)).keeps : Keeps::kAll;
   for (const ItemPair& row : calls_.rows_of(record)) {
     const Item& item = calls_.item(row);
+    if (const auto number = is_saved ? std::nullopt : computed_number(row)) found.push_back(*number);
     if (!is_source(item, is_saved, keeps) || calls_.says_nothing(row)) continue;
     if (row.reference) {
       found.push_back(source(row, is_saved));
@@ -130,6 +133,19 @@ bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<So
            const Item& item = calls_.reference().all_items()[index];
            return is_tensor(item) && is_input(item.part);
          });
+}
+
+std::optional<Source> CallPlaces::computed_number(const ItemPair& row) const {
+  const Item& item = calls_.item(row);
+  const bool may_be = row.reference && is_input(item.part) && item.value.kind == trace::Scalar::Kind::kFloat;
+  if (!may_be || !model_.computed_number) return std::nullopt;
+  const auto ours = calls_.target().number(item.value),
+             theirs = calls_.reference().number(calls_.other_item(row)->value);
+  const Distance& apart = calls_.distance(row);
+  const bool is_made = ours && theirs && !is_written(*ours) && !is_written(*theirs) &&
+                       model_.excess_of_number(apart, reached_[row.target_record]) < 1;
+  return is_made && !apart.equal ? std::optional(source_of(of_error(apart.high), {}, calls_.index(row)))
+                                 : std::nullopt;
 }
 
 // A product sums over the rows. Errors that are alike in all rows are alike in all rows of the result, which

@@ -61,6 +61,9 @@ class CallPlaces {
   /// What goes into a call, and what its forward call saved for it. False: something cannot be compared.
   bool sources(std::uint32_t record, std::vector<Source>& found) const;
 
+  /// What a number that goes into a call is off by, where the program made it of what differs before.
+  std::optional<Source> computed_number(const ItemPair& row) const;
+
   /// In the order of the calls: what is known of this place, which differs, from now on.
   void keep(const ItemPair& row, const Place& place);
 

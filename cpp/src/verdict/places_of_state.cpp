@@ -350,7 +350,11 @@ class StateWalk {
     const auto before = latest_.find(entry.name);
     const bool is_kept = before == latest_.end() || is_scaled(*before->second.target, *entry.target) ||
                          is_scaled(*before->second.reference, *entry.reference);
-    if (is_kept || reached.empty() || !model_.made_of_gradients) return after(reached, entry);
+    if (is_kept || reached.empty() || !model_.made_of_gradients) {
+      const bool is_same = before == latest_.end() || reached.empty() ||
+                           (*before->second.reference)["norm"] == (*entry.reference)["norm"];
+      return is_same ? after(reached, entry) : clipped(model_, reached, entry);  // by hand
+    }
     walk().has_gradients = false;  // then their calls decide
     if (const metrics::Distance* const made = result_of_step(entry)) return kept(entry, *made);
     return place_through(std::max(calls_.walk.noise, calls_.gradients), coarsest(entry), 2);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 
 #include "base/non_finite.h"
@@ -86,6 +87,12 @@ std::string digits_of(double number, int digits) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.*g", digits, number);
   return text.data();
+}
+
+bool is_written(double number) {
+  constexpr double kRoundings = 1e-9;  // of 1 - 0.95, say
+  return std::abs(std::strtod(digits_of(number, 6).c_str(), nullptr) - number) <=
+         kRoundings * std::abs(number);
 }
 
 std::string shown(const Json& entry) {

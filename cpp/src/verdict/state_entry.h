@@ -25,6 +25,9 @@ std::optional<double> number_of(const trace::Json& entry);
 /// With so many significant digits.
 std::string digits_of(double number, int digits);
 
+/// In a script, by somebody: it has no more digits than people write, but for roundings of doubles.
+bool is_written(double number);
+
 /// A value for a sentence.
 std::string shown(const trace::Json& entry);
 

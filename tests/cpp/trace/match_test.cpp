@@ -131,6 +131,28 @@ TEST_CASE("match: of calls of equal shapes those are paired that are given the s
         Lines{"Tensor.add_.0.forward = Tensor.add_.1.forward (aligned)", "only Tensor.add_.0.forward"});
 }
 
+TEST_CASE("match: the arguments of a product are paired crosswise where one of them stands there") {
+  const auto mul = [](double first, double second) {
+    const auto one = [](double size) {
+      const std::string number = std::to_string(size);
+      return R"({"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "Max": )" + number +
+             R"(, "Min": -)" + number + R"(, "Norm": )" + number + "}";
+    };
+    return trace_of(R"("Torch.mul.0.forward": {"input_args": [)" + one(first) + ", " + one(second) +
+                    R"(], "output": [)" + one(1) + "]}");
+  };
+  const auto is_crossed = [&](double a, double b, double x, double y) {
+    const Trace target = mul(a, b), reference = mul(x, y);
+    const auto items = match_items(target, reference, match(target, reference));
+    return items.pairs.front().target != items.pairs.front().reference.index;
+  };
+  CHECK_FALSE(is_crossed(1, 5000, 1, 5001));
+  CHECK(is_crossed(5000, 1, 1, 5001));
+  CHECK(is_crossed(5000, 1, 1, 8000));  // a small divisor stands behind it
+  CHECK_FALSE(is_crossed(1, 8000, 1, 5000));
+  CHECK_FALSE(is_crossed(5000, 5000, 1, 5000));  // another argument
+}
+
 TEST_CASE("match: a backward record follows its forward record") {
   const std::string tensor = leaf("[2]", "torch.float32");
   const Trace target =

@@ -155,6 +155,10 @@ TEST_CASE("operator: a small channel is off by more of its size, in a normalisat
   const Place result = made_by("batch_norm", {source(1e-6)});
   CHECK(gain(result, 1) == 2);
   CHECK(gain(result, 12.5) == Approx(25));
+  // What the two sums that are taken out leave is smaller than what came in.
+  Place small = backward_of("layer_norm", {source(1e-6)});
+  small.uneven = 0.1;
+  CHECK(tolerance(small).of_sources.front().gain == Approx(20));
   // What comes in is divided by that size itself.
   CHECK(tolerance(backward_of("batch_norm", {source(1e-6), saved(1e-6)}, normal(kFloat32, 12.5))).magnitude <
         7 * 1e-6);
@@ -206,6 +210,8 @@ TEST_CASE("operator: a cast to a coarser dtype takes elements to their other nei
   };
   const double moved = std::sqrt(2 * kBFloat16 * 1e-6);
   CHECK(tolerance(coarser(1e-6, 1 << 24)).magnitude == Approx(moved).epsilon(0.02));
+  // Where any are expected to move, it may be the largest: here by its distance to a neighbour, of 64 in all.
+  CHECK(tolerance(coarser(1e-6, 4096)).magnitude == Approx(2 * kBFloat16 * 4 / 64).epsilon(0.02));
   CHECK(is_suspect(coarser(1e-6, 4096), off_by(2e-3)));
   CHECK(tolerance(coarser(1e-9, 4096)).magnitude == Approx(std::sqrt(2 * kBFloat16 * 1e-9)).epsilon(0.02));
   CHECK(is_suspect(made_by("to", {source(1e-6, normal(kBFloat16))}), off_by(2e-4)));  // exact

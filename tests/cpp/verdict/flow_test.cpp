@@ -65,6 +65,7 @@ TEST_CASE("flow: few numbers of 16 bits between close limits are equal to others
   CHECK(has_key("bfloat16", "[8, 8]", "0.28125"));         // 58 bits
   CHECK(has_key("bfloat16", "[8, 1]", "-0.28125"));
   CHECK(has_key("float32", "[8, 1]", "0.28125"));
+  CHECK_FALSE(has_key("float32", "[8, 1]", "0.28320309"));  // sums of shares: each is 1, or its neighbour
 }
 
 TEST_CASE("flow: tensors of one shape with other digests are others, however equal their statistics") {

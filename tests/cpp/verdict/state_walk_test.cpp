@@ -126,6 +126,20 @@ TEST_CASE("clipping: in two groups, each gradient is what the call of its own gr
   CHECK(is_found(0, 1.001));
 }
 
+TEST_CASE("clipping: by hand, by a number that is made of all gradients") {
+  const auto is_found = [](double other, double scaled) {
+    const auto run = [](double b, double w_of_optimizer) {
+      return steps::Run{
+          "", state(gradients(entry({1}), entry({b})), gradients(entry({w_of_optimizer}), entry({b / 4})))};
+    };
+    const StepWalk step = walk(run(2 * (1 + other), 0.25 * (1 + scaled)), run(2, 0.25));
+    return std::ranges::any_of(step.findings, [](const Finding& one) { return one.name == "w"; });
+  };
+  CHECK_FALSE(is_found(1e-4, 1e-4));
+  CHECK(is_found(0, 1e-4));
+  CHECK(is_found(1e-4, 1e-2));
+}
+
 TEST_CASE("clipping: a call that is given no gradient clips nothing") {
   const auto clipping = [](const std::string& given) {
     return R"("clipping": [{"function": "clip_grad_norm_", "arguments": {}, "before": )" + given +

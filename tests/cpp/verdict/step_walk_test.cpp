@@ -123,6 +123,21 @@ TEST_CASE("number: one of an optimizer that everything before does not explain i
   CHECK_FALSE(is_another(32 * kFloat32, 1e-3));
 }
 
+TEST_CASE("number: one that the program made of what differs is no setting, and off as that") {
+  const auto is_found = [](double ours, double theirs, double result) {
+    const auto run = [](double error, double number_of_run, double made) {
+      return steps::Run{
+          call("Functional.relu.0.forward", tensor(), tensor({1 + error})) + ", " +
+          call("Functional.dropout.0.forward", tensor({7}) + ", " + number(number_of_run), tensor({made}))};
+    };
+    return !walk(run(1e-7, ours, result), run(0, theirs, 1)).findings.empty();
+  };
+  CHECK_FALSE(is_found(0.5123456789 + 1e-6, 0.5123456789, 1 + 4e-6));
+  CHECK(is_found(0.5123456789 + 1e-6, 0.5123456789, 1 + 4e-4));
+  CHECK(is_found(0.5123456789 + 1e-3, 0.5123456789, 1 + 4e-4));
+  CHECK(is_found(0.512346, 0.512345, 1 + 4e-6));  // people wrote them
+}
+
 TEST_CASE("argument: one that differs is judged by its call, though another tensor of it has another shape") {
   const auto run = [](const std::string& shape, double scale, double result) {
     const std::string other =

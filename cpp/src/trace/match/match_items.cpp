@@ -141,7 +141,7 @@ class RecordSearch {
         target_.text(a->max) == reference_.text(x->max))
       return false;
     if (!commutes(RecordName(target_.name(ours)).callee())) return false;
-    return std::max(apart(*a, *y), apart(*b, *x)) * 8 < std::max(apart(*a, *x), apart(*b, *y));
+    return std::min(apart(*a, *y), apart(*b, *x)) * 8 < std::min(apart(*a, *x), apart(*b, *y));
   }
 
   bool commutes(std::string_view callee) {
