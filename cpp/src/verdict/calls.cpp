@@ -84,6 +84,7 @@ void Calls::find_zones() {
     const std::string_view around = stands_[i].parent = cursor.parent(name(i));
     if (is_backward(name(i))) {
       is_behind = true;
+      end_of_backward_ = i + 1;
     } else if (is_module(name(i)) || is_module(around) || around == kPreparation) {
       is_behind = false;
     }

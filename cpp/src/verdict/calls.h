@@ -123,6 +123,8 @@ class Calls {
   bool may_be_of_model(std::uint32_t record) const;
   /// Behind the backward pass, outside of modules.
   bool is_after_backward(std::uint32_t record) const noexcept { return stands_[record].is_after_backward; }
+  /// Behind the last backward call of the step.
+  std::uint32_t end_of_backward() const noexcept { return end_of_backward_; }
   /// Outside of modules, and the backward pass goes on behind it: an autograd function calls it.
   bool is_in_backward(std::uint32_t record) const noexcept { return stands_[record].is_in_backward; }
   /// The record of the reference that this one is paired with; kNoMatch: none.
@@ -242,6 +244,7 @@ class Calls {
     bool is_mispaired = false;
   };
   std::vector<Stand> stands_;  // by record
+  std::uint32_t end_of_backward_ = 0;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>>
       reference_only_;  // items, by record of the reference
   double coarsest_unit_ = 0;

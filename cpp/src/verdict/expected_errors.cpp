@@ -115,7 +115,11 @@ ExpectedErrors::Known ExpectedErrors::measured(std::uint32_t row, const Earlier&
   const auto hidden = earlier.unseen.find(row);
   const double unseen = hidden == earlier.unseen.end() ? 0 : hidden->second;
   const Distance& apart = calls_.distance(calls_.row(row));
-  return {std::min(std::max(apart.expected, unseen), kFarthest), std::min(apart.most_bias(), kFarthest), row};
+  // The other run may not go through it, and keep the digits that are lost there.
+  const double unit = calls_.unit(calls_.row(row));
+  const double own = is_coarse(unit) ? calls_.model().own_rounding(unit) : 0;
+  return {std::min(std::max({apart.expected, unseen, own}), kFarthest),
+          std::min(apart.most_bias(), kFarthest), row};
 }
 
 // A parameter, what an optimizer left behind, or what an unseen call made.

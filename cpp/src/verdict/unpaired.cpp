@@ -79,7 +79,8 @@ void Unpaired::add(std::uint32_t record, std::uint32_t next, bool is_missing) {
     group.next = next;
     group.is_missing = is_missing;
     group.around = place.around;
-    const bool is_behind = calls_.count() > 0 && calls_.is_after_backward(std::min(next, calls_.count() - 1));
+    const bool is_behind = calls_.count() > 0 && next >= calls_.end_of_backward() &&
+                           calls_.is_after_backward(std::min(next, calls_.count() - 1));
     const bool is_of_optimizer =
         place.around == "optimizer" ||
         (operators::find(operator_name(call)).gain == Gain::kUpdate && place.around.empty());

@@ -381,6 +381,48 @@ TEST_CASE(
   CHECK(is_found("bfloat16"));
 }
 
+TEST_CASE("calls of one run: made of gradients that a loss is made of they are no handling of gradients") {
+  const std::string handled = call("Tensor.neg.0.forward", tensor({1.3}), tensor({1.7})) + ", ";
+  const auto phase = [&](bool is_in_front_of_a_loss) {
+    const auto run = [&](bool calls_it) {
+      const std::string inner = call("Functional.relu.0.forward", tensor(), tensor({2})) + ", " +
+                                call("Functional.relu.0.backward", tensor({5}), tensor({1.3})) + ", ";
+      const std::string loss = call("Functional.silu.0.forward", tensor({6}), tensor({7})) + ", " +
+                               call("Functional.silu.0.backward", tensor({8}), tensor({9}));
+      return steps::Run{is_in_front_of_a_loss
+                            ? inner + (calls_it ? handled : "") + loss
+                            : inner + loss + (calls_it ? ", " + handled : "") +
+                                  (calls_it ? call("Tensor.abs.0.forward", tensor({3}), tensor({3})) : ""),
+                        R"("backward": [])"};
+    };
+    const StepWalk step = walk(run(false), run(true));
+    const Finding* const missing = found(step, FindingKind::kMissingCall);
+    REQUIRE(missing != nullptr);
+    return missing->phase;
+  };
+  CHECK(phase(true) == compare::Phase::kCalls);
+  CHECK(phase(false) == compare::Phase::kReduction);
+}
+
+TEST_CASE("calls of one run: the other one rounds elsewhere") {
+  // Between both and the call of both, one run has a place in 16 bits that the other one does not go through.
+  const auto effect = [](double off) {
+    const auto run = [&](bool is_coarse) {
+      const steps::Values made{2.5 * (is_coarse ? 1 : 1 + off), is_coarse ? "bfloat16" : "float32"};
+      return steps::Run{call("Functional.relu.0.forward", tensor(), tensor({2, "bfloat16"})) + ", " +
+                        (is_coarse ? call("Torch.where.0.forward", tensor({2, "bfloat16"}), tensor(made))
+                                   : call("Torch.addcmul.0.forward", tensor(), tensor(made))) +
+                        ", " + call("Functional.silu.0.forward", tensor(made), tensor({made.size}))};
+    };
+    const StepWalk step = walk(run(false), run(true));
+    const Finding* const missing = found(step, FindingKind::kMissingCall);
+    REQUIRE(missing != nullptr);
+    return missing->effect;
+  };
+  CHECK(effect(1e-3) < 1);
+  CHECK(effect(0.2) > 1);
+}
+
 TEST_CASE("in backward: what an autograd function calls is no update, and what comes of it is measured") {
   const auto run = [](bool scales) {
     const std::string x = tensor({1}), gradient = tensor({1.1}), scaled = tensor({1.4});
