@@ -117,6 +117,7 @@ def unseen(out: Path) -> Iterator[Question]:
         "thirteenth",
         "fourteenth",
         "fifteenth",
+        "sixteenth",
     ):
         for case in SETS[name]:
             runs = runs_of(case)

@@ -157,13 +157,13 @@ more than {limit:.0%} apart, and {missing} that could not be recorded.
 
 The scripts are those of the tenth to the fifteenth [held-out set](held_out.md) that run in one process and
 without `transformers`. When these pairs were asked first nobody had seen an answer to one of them. Those of
-the tenth to the thirteenth set at `70f01457`: of 1,955 pairs 43 were accused (2.2 %), of the 1,008 that differ
-4.3 %. Those of the fourteenth and fifteenth at `910184b5`, with rules that came of the former
+the tenth to the thirteenth set at `70f01457`: of 1,955 pairs 43 were accused (2.2 %), of the 1,008 that
+differ 4.3 %. Those of the fourteenth and fifteenth at `910184b5`, with rules that came of the former
 ([decision 56](adr/0056-what-calls-make-of-gradients.md)): of 969 pairs 27 (2.8 %), of the 504 that differ
 5.4 %. Rules were chosen with all of these in view since
-([decision 57](adr/0057-what-a-program-computes.md)), so the shares above say nothing of other trainings. Before
-that the scripts of the first to the fifth set were rewritten: 39 of 2,807 pairs were accused at `2bc34d1f`,
-with rules that were chosen with them in view.
+([decision 57](adr/0057-what-a-program-computes.md)), so the shares above say nothing of other trainings.
+Before that the scripts of the first to the fifth set were rewritten: 39 of 2,807 pairs were accused at
+`2bc34d1f`, with rules that were chosen with them in view.
 
 **float32**, **16 bits** (bfloat16, or autocast to it): pairs; **differ**: the answer is not that they are
 equal in all.
