@@ -48,13 +48,14 @@ std::uint64_t value_key(const trace::Trace& trace, const trace::Item& item) {
   if (item.kind != trace::Item::Kind::kTensor) return 0;
   const std::string_view max = trace.text(item.max), min = trace.text(item.min);
   // Numbers are equal to others by chance where they are few between two close limits, as in 16 bits, which
-  // have 256 or 2048 of a magnitude.
+  // have 256 or 2048 of a magnitude. Of 32 elements with two limits there are enough in every dtype.
   const double unit = metrics::unit_roundoff(trace::dtype_of(trace.text(item.dtype)));
-  if (is_coarse(unit) || (unit > 0 && max != min)) {
+  const double count = trace::element_count(trace.text(item.shape));
+  if (is_coarse(unit) || (unit > 0 && max != min && count < kLeastBits)) {
     const double most = trace.number(item.max).value_or(0), least = trace.number(item.min).value_or(0);
     const double largest = std::max(std::abs(most), std::abs(least));
     const double numbers = largest > 0 ? 1 + (most - least) / (2 * unit * largest) : 1;
-    if (trace::element_count(trace.text(item.shape)) * std::log2(numbers) < kLeastBits) return 0;
+    if (count * std::log2(numbers) < kLeastBits) return 0;
   }
   const bool is_single = max.size() >= kLeastDigitsOfOne && !is_coarse(unit);
   std::uint64_t key = 1;
