@@ -85,6 +85,7 @@ void Calls::find_zones() {
     if (is_backward(name(i))) {
       is_behind = true;
       end_of_backward_ = i + 1;
+      has_earlier_passes_ |= passes(i) > 1;
     } else if (is_module(name(i)) || is_module(around) || around == kPreparation) {
       is_behind = false;
     }

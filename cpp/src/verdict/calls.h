@@ -5,7 +5,6 @@
 /// The calls of one step of one rank, of both runs: names, places and values, as the records have them. What
 /// is made of them stands in places_of_calls.h.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -207,9 +206,7 @@ class Calls {
   double negligible_gradient() const noexcept { return negligible_gradient_; }
   bool has_modules_only() const { return target().level() == "L0"; }
   /// Several backward passes went through a call: all but the last, of which its record is, stand before it.
-  bool has_earlier_passes() const {
-    return std::ranges::any_of(target().records(), [](const Record& one) { return one.passes > 1; });
-  }
+  bool has_earlier_passes() const noexcept { return has_earlier_passes_; }
 
  private:
   /// The shapes of a call.
@@ -245,6 +242,7 @@ class Calls {
   };
   std::vector<Stand> stands_;  // by record
   std::uint32_t end_of_backward_ = 0;
+  bool has_earlier_passes_ = false;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>>
       reference_only_;  // items, by record of the reference
   double coarsest_unit_ = 0;

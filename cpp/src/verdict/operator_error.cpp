@@ -105,12 +105,7 @@ class OfOperator {
         return std::max(smaller * std::sqrt(std::max(uses, 1.0)), 1.0);
       }
       case Gain::kElementwise: return std::max(2.0, gain_of_product());
-      // Of n factors each is off by a part of the product.
-      case Gain::kPower:
-        return std::max(2.0, place_.terms == 1 ? 0
-                                               : at_most(ratio(std::pow(one.tensor.typical, place_.terms),
-                                                               result_.typical) *
-                                                         std::sqrt(place_.terms)));
+      case Gain::kPower: return std::max(2.0, gain_of_factors(one));
       case Gain::kScaleFree: return &one == normalised_ ? 2 * at_most(place_.uneven) : 2;
       // An element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots.
       case Gain::kRoot: return model_.root ? std::max(2.0, 1 / std::sqrt(one.error())) : 2;
@@ -140,6 +135,13 @@ class OfOperator {
     if (!place_.by.commutes || place_.sources.size() < 2 || !model_.uneven_product) return 1;
     const Tensor &one = place_.sources[0].tensor, &other = place_.sources[1].tensor;
     return at_most(ratio(one.typical * other.typical, result_.typical));
+  }
+
+  // Of a product of n elements each is off by a part of it.
+  double gain_of_factors(const Source& one) const {
+    if (place_.terms == 1) return 1;
+    return at_most(ratio(std::pow(one.tensor.typical, place_.terms), result_.typical) *
+                   std::sqrt(place_.terms));
   }
 
   // A place from -1 to 1 is half an extent; two neighbours there are two typical numbers apart at most.

@@ -106,10 +106,7 @@ class Settings {
   }
 
   bool is_other_value(const Json& ours, const Json& theirs) const {
-    const auto a = number_of(ours), b = number_of(theirs);
-    if (!found_.model().computed_number || !a || !b || is_written(*a) || is_written(*b))
-      return !(ours == theirs);
-    return found_.model().excess_of_number(metrics::distance_of_numbers(*a, *b), error_) >= 1;
+    return !(ours == theirs) && !is_computed(found_.model(), number_of(ours), number_of(theirs), error_);
   }
 
   void is_other(Finding& finding) {

@@ -30,8 +30,7 @@ CallPlaces::CallPlaces(const Calls& calls, const Unpaired& unpaired, const StepW
       of_ours_(calls, calls.ours()),
       rounding_of_theirs_(calls, calls.theirs(), ExpectedErrors::Of::kRounding),
       rounding_of_ours_(calls, calls.ours(), ExpectedErrors::Of::kRounding),
-      reached_(calls.count() + 1, before ? before->noise : 0),
-      has_earlier_passes_(calls.has_earlier_passes()) {
+      reached_(calls.count() + 1, before ? before->noise : 0) {
   double differences = 0, squares = 0;
   for (const ItemPair& row : calls.pair().matches.pairs) {
     if (!row.reference || !trace::holds_gradients(calls.name(row.target_record))) continue;
@@ -137,15 +136,14 @@ bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<So
 
 std::optional<Source> CallPlaces::computed_number(const ItemPair& row) const {
   const Item& item = calls_.item(row);
-  const bool may_be = row.reference && is_input(item.part) && item.value.kind == trace::Scalar::Kind::kFloat;
-  if (!may_be || !model_.computed_number) return std::nullopt;
-  const auto ours = calls_.target().number(item.value),
-             theirs = calls_.reference().number(calls_.other_item(row)->value);
   const Distance& apart = calls_.distance(row);
-  const bool is_made = ours && theirs && !is_written(*ours) && !is_written(*theirs) &&
-                       model_.excess_of_number(apart, reached_[row.target_record]) < 1;
-  return is_made && !apart.equal ? std::optional(source_of(of_error(apart.high), {}, calls_.index(row)))
-                                 : std::nullopt;
+  const bool may_be =
+      row.reference && !apart.equal && is_input(item.part) && item.value.kind == trace::Scalar::Kind::kFloat;
+  if (!may_be ||
+      !is_computed(model_, calls_.target().number(item.value),
+                   calls_.reference().number(calls_.other_item(row)->value), reached_[row.target_record]))
+    return std::nullopt;
+  return source_of(of_error(apart.high), {}, calls_.index(row));
 }
 
 // A product sums over the rows. Errors that are alike in all rows are alike in all rows of the result, which
@@ -293,7 +291,7 @@ Place CallPlaces::input_without_source(const ItemPair& row) const {
     if (calls_.may_be_of_model(record)) return made_by_model(record, tensor);
   }
   const bool backward = is_backward(calls_.name(record));
-  const bool may_be_gradient = is_behind || (has_earlier_passes_ && calls_.parent(record).empty());
+  const bool may_be_gradient = is_behind || (calls_.has_earlier_passes() && calls_.parent(record).empty());
   const bool knows_all = !calls_.has_modules_only() && !backward && !may_be_gradient;
   // Integers and flags that no call made are data.
   const bool is_data = model_.integers_are_data && tensor.unit == 0 && !has_other_choices_;

@@ -104,8 +104,7 @@ class CallPlaces {
   const Unpaired& unpaired_;
   const StepWalk* before_;
   const ExpectedErrors of_theirs_, of_ours_, rounding_of_theirs_, rounding_of_ours_;
-  std::vector<double> reached_;  // by record
-  const bool has_earlier_passes_;
+  std::vector<double> reached_;                          // by record
   std::unordered_map<std::uint32_t, double> unseen_;     // by row
   std::unordered_map<std::uint32_t, Common> common_;     // by row
   std::unordered_map<std::string_view, Inside> inside_;  // by module

@@ -351,8 +351,8 @@ class StateWalk {
     const bool is_kept = before == latest_.end() || is_scaled(*before->second.target, *entry.target) ||
                          is_scaled(*before->second.reference, *entry.reference);
     if (is_kept || reached.empty() || !model_.made_of_gradients) {
-      const bool is_same = before == latest_.end() || reached.empty() ||
-                           (*before->second.reference)["norm"] == (*entry.reference)["norm"];
+      const bool is_same =
+          before == latest_.end() || (*before->second.reference)["norm"] == (*entry.reference)["norm"];
       return is_same ? after(reached, entry) : clipped(model_, reached, entry);  // by hand
     }
     walk().has_gradients = false;  // then their calls decide

@@ -30,6 +30,13 @@ std::int64_t count_of(const Json& entry, std::string_view key) {
   return count > 0 && count < 9e18 ? static_cast<std::int64_t>(count) : 0;
 }
 
+// In a script, by somebody: in six digits. What is left of two such numbers, as 1 - beta, may have lost all
+// six of the rounding of a double next to 1.
+bool is_written(double number) {
+  constexpr double kLost = 1e6 * 0x1p-54;
+  return std::abs(std::strtod(digits_of(number, 6).c_str(), nullptr) - number) <= kLost * std::abs(number);
+}
+
 double elements(const Json& shape) {
   double count = 1;
   for (const Json& extent : shape.items()) count *= extent.number().value_or(1);
@@ -89,10 +96,9 @@ std::string digits_of(double number, int digits) {
   return text.data();
 }
 
-bool is_written(double number) {
-  constexpr double kRoundings = 1e-9;  // of 1 - 0.95, say
-  return std::abs(std::strtod(digits_of(number, 6).c_str(), nullptr) - number) <=
-         kRoundings * std::abs(number);
+bool is_computed(const Model& model, std::optional<double> ours, std::optional<double> theirs, double error) {
+  return model.computed_number && ours && theirs && !is_written(*ours) && !is_written(*theirs) &&
+         model.excess_of_number(metrics::distance_of_numbers(*ours, *theirs), error) < 1;
 }
 
 std::string shown(const Json& entry) {

@@ -25,8 +25,9 @@ std::optional<double> number_of(const trace::Json& entry);
 /// With so many significant digits.
 std::string digits_of(double number, int digits);
 
-/// In a script, by somebody: it has no more digits than people write, but for roundings of doubles.
-bool is_written(double number);
+/// Whether the program made both numbers, as they have more digits than people write, and an error of
+/// everything before explains what they are apart.
+bool is_computed(const Model& model, std::optional<double> ours, std::optional<double> theirs, double error);
 
 /// A value for a sentence.
 std::string shown(const trace::Json& entry);

@@ -204,9 +204,9 @@ class Walk {
       }
       if ((item.kind == Item::Kind::kNull && other == nullptr) || model_.excess_of_number(apart) < 1)
         continue;
+      if (places_.computed_number(row)) continue;
       const bool is_another = other != nullptr && std::isfinite(apart.value) &&
                               model_.excess_of_number(apart, places_.before(record)) >= 1;
-      if (places_.computed_number(row)) continue;
       const bool is_chosen = model_.other_choice && item.kind == Item::Kind::kTensor && is_other_choice(row);
       add_value(record, calls_.item_name(row), shown(calls_.target(), item),
                 other != nullptr ? shown(calls_.reference(), *other) : std::string(word_of(row.reason)),

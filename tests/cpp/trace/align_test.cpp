@@ -110,6 +110,9 @@ TEST_CASE("align: of equal operators and shapes those are paired whose results a
   // Of close ones the closest, whichever stands in front.
   CHECK(align(Tokens{of_size(5.1), of_size(5)}, Tokens{of_size(5.001)}) == Pairs{{1, 0}});
   CHECK(align(Tokens{of_size(5), of_size(5.1)}, Tokens{of_size(5.001)}) == Pairs{{0, 0}});
+  const Token other{.what = 2}, another{.what = 3};  // 13 and 18 bits agree
+  CHECK(align(Tokens{other, of_size(5.0005), of_size(5.00001), another}, Tokens{of_size(5)}) ==
+        Pairs{{2, 0}});
 }
 
 TEST_CASE("align: one call more or less in a long sequence shifts nothing") {

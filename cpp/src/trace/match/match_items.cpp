@@ -128,7 +128,8 @@ class RecordSearch {
   }
 
  private:
-  // a + b is b + a: where the first two arguments, in backward their gradients, stand in the other order.
+  // a + b is b + a: where the first two arguments, in backward their gradients, stand in the other order. One
+  // of them tells: the other one may be far off, as what small numbers divide.
   bool is_crossed(const Record& ours, const Record& theirs) {
     const auto items = target_.items(ours);
     if (items.empty()) return false;
